@@ -1,0 +1,49 @@
+# Two commands do all: `make demo` shows what Wherry does, `make test` proves it.
+# Both make the environment in .venv first; `uv` is used where it is installed, pip otherwise.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+# As many workers as there are cores, and at least two.
+JOBS   ?= $(shell n=$$(nproc); [ $$n -lt 2 ] && n=2; echo $$n)
+
+.PHONY: demo test check lint types format bench soak docs clean
+
+demo: $(VENV)/.demo
+	@PATH="$(CURDIR)/$(BIN):$$PATH" sh scripts/demo.sh
+
+test: $(VENV)/.dev
+	$(BIN)/python -m pytest -n $(JOBS) $(PYTEST_ARGS)
+
+check: lint types
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.dev
+	$(BIN)/mypy
+
+format: $(VENV)/.dev
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(VENV)/.dev
+	$(BIN)/python benchmarks/local.py
+
+soak: $(VENV)/.dev
+	$(BIN)/python benchmarks/soak.py
+
+docs: $(VENV)/.dev
+	$(BIN)/python scripts/write_docs.py
+
+clean:
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .demo benchmarks/.peers
+
+$(VENV)/.demo: pyproject.toml
+	@PYTHON="$(PYTHON)" sh scripts/install.sh $(VENV) '.[demo]'
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml
+	@PYTHON="$(PYTHON)" sh scripts/install.sh $(VENV) '.[dev,demo]'
+	@touch $@
