@@ -1,0 +1,96 @@
+"""Run the same work on this machine, in a container, or on AWS Batch.
+
+Importing this package costs next to nothing: each public name is loaded from its room when it
+is first used.
+"""
+
+from __future__ import annotations
+
+from wherry._version import __version__
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from wherry import errors, specs
+    from wherry.errors import WherryError
+    from wherry.runner import Runner, get_runner
+    from wherry.specs import (
+        AppDef,
+        AppHandle,
+        AppState,
+        AppStatus,
+        BindMount,
+        DeviceMount,
+        Resource,
+        RetryPolicy,
+        Role,
+        VolumeMount,
+        macros,
+        named_resources,
+        parse_mounts,
+        resource,
+        runopts,
+    )
+
+_HOMES = {
+    "Runner": "wherry.runner",
+    "WherryError": "wherry.errors",
+    "get_runner": "wherry.runner",
+    "errors": "wherry.errors",
+    "specs": "wherry.specs",
+    **dict.fromkeys(
+        (
+            "AppDef",
+            "AppHandle",
+            "AppState",
+            "AppStatus",
+            "BindMount",
+            "DeviceMount",
+            "Resource",
+            "RetryPolicy",
+            "Role",
+            "VolumeMount",
+            "macros",
+            "named_resources",
+            "parse_mounts",
+            "resource",
+            "runopts",
+        ),
+        "wherry.specs",
+    ),
+}
+
+__all__ = [
+    "AppDef",
+    "AppHandle",
+    "AppState",
+    "AppStatus",
+    "BindMount",
+    "DeviceMount",
+    "Resource",
+    "RetryPolicy",
+    "Role",
+    "Runner",
+    "VolumeMount",
+    "WherryError",
+    "__version__",
+    "errors",
+    "get_runner",
+    "macros",
+    "named_resources",
+    "parse_mounts",
+    "resource",
+    "runopts",
+    "specs",
+]
+
+
+def __getattr__(name: str) -> Any:
+    from wherry._lazy import load
+
+    return load(globals(), _HOMES, name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,127 @@
+"""Everything that Wherry raises on purpose.
+
+    WherryError
+    ├── UsageError (ValueError)          the caller asked for something that cannot be
+    │   ├── InvalidSpecError             a value inside an app definition
+    │   ├── InvalidOptionError           a run option: unknown, missing or of the wrong type
+    │   ├── InvalidHandleError           text that is not scheduler://session/app_id
+    │   ├── ConfigError                  wherry.toml or a WHERRY_* variable
+    │   ├── ComponentError               a component: not found, not loadable, wrong arguments
+    │   └── UnknownNameError             a scheduler, named resource, role or replica nobody knows
+    ├── UnknownAppError (LookupError)    no record of this app
+    ├── LaunchError                      the app was not started; nothing was left behind
+    ├── StateError                       the app is not in a state that allows this
+    ├── WaitTimeout (TimeoutError)       the app had not finished in the time given
+    ├── AppFailedError                   the app finished, and not well
+    └── PluginError                      an entry point of another package failed to load
+
+A class's docstring is its documentation and its message when none is given.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+class WherryError(Exception):
+    """Something went wrong that Wherry knows about."""
+
+    def __init__(self, message: str | None = None) -> None:
+        super().__init__(message or (type(self).__doc__ or "").partition("\n")[0])
+
+
+class UsageError(WherryError, ValueError):
+    """The request cannot be carried out as it was made."""
+
+
+class InvalidSpecError(UsageError):
+    """A value in an app definition is not allowed."""
+
+
+class InvalidOptionError(UsageError):
+    """A run option is unknown, missing or of the wrong type."""
+
+
+class InvalidHandleError(UsageError):
+    """The text is not an app handle."""
+
+
+class ConfigError(UsageError):
+    """The configuration could not be understood."""
+
+
+class ComponentError(UsageError):
+    """The component could not be found, loaded or called."""
+
+
+class UnknownNameError(UsageError):
+    """Nothing is known by this name."""
+
+
+class UnknownAppError(WherryError, LookupError):
+    """There is no record of this app."""
+
+
+class LaunchError(WherryError):
+    """The app could not be started; nothing was left behind."""
+
+
+class StateError(WherryError):
+    """The app is not in a state that allows this."""
+
+
+class WaitTimeout(WherryError, TimeoutError):  # noqa: N818 — like `TimeoutError`, a time-out is what it is
+    """The app had not finished in the time given; it goes on."""
+
+
+class AppFailedError(WherryError):
+    """The app finished without success."""
+
+
+class PluginError(WherryError):
+    """An entry point of an installed package could not be loaded."""
+
+
+def nearest(value: str, allowed: Iterable[str]) -> str | None:
+    """Name the allowed word closest to a misspelt one.
+
+    Args:
+        value: what was written.
+        allowed: the words that would have been accepted.
+
+    Returns:
+        The closest word, or ``None`` when none is close.
+    """
+    import difflib
+
+    words = list(allowed)
+    lowered = {word.lower(): word for word in reversed(words)}
+    close = difflib.get_close_matches(value.lower(), list(lowered), n=1, cutoff=0.6)
+    return lowered[close[0]] if close else None
+
+
+def unknown(kind: str, value: str, allowed: Iterable[str], *, shown: int = 12) -> str:
+    """Word the message for a name that is not known.
+
+    Args:
+        kind: what the name was meant to be, such as ``"scheduler"``.
+        value: what was written.
+        allowed: the names that exist.
+        shown: how many of them to list when none is close.
+
+    Returns:
+        One sentence that names the value, the nearest match and the choices.
+    """
+    words = sorted(set(allowed))
+    close = nearest(value, words)
+    if close is not None:
+        hint = f"did you mean {close!r}?"
+        if len(words) <= shown:
+            hint += f" Known: {', '.join(words)}."
+        return f"unknown {kind} {value!r}; {hint}"
+    if not words:
+        return f"unknown {kind} {value!r}; there are none."
+    more = f" and {len(words) - shown} more" if len(words) > shown else ""
+    return f"unknown {kind} {value!r}; known: {', '.join(words[:shown])}{more}."
