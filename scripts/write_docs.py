@@ -1,0 +1,102 @@
+"""Write the parts of the documentation that the code knows best: docs/local.md's tables.
+
+``--check`` writes nothing and fails when a part is out of date; ``--picture`` makes the README's
+picture anew from commands that it runs.
+"""
+
+from __future__ import annotations
+
+import html
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from wherry.schedulers.local.request import local_opts
+from wherry.schedulers.local.states import HONOURED
+
+ROOT = Path(__file__).resolve().parents[1]
+LOCAL = ROOT / "docs" / "local.md"
+PICTURE = ROOT / "docs" / "picture.svg"
+SHOWN = (
+    "wherry run --array 3 utils.python --script examples/svm.py -- 0.001 0.1 10",
+    "wherry log --regex accuracy svm",
+    "wherry run utils.python --script examples/broken.py",
+    "wherry list",
+)
+
+
+def options() -> str:
+    """Return the table of run options."""
+    rows = ["| option | type | default | meaning |", "| --- | --- | --- | --- |"]
+    for name, option in local_opts():
+        rows.append(f"| `{name}` | {option.type_.__name__} | {option.default} | {option.help} |")
+    return "\n".join(rows)
+
+
+def honoured() -> str:
+    """Return the table of what is kept to."""
+    rows = [f"| {part} | {how} |" for part, how in HONOURED.items()]
+    return "\n".join(["| part of an app | on this machine |", "| --- | --- |", *rows])
+
+
+def written(text: str) -> str:
+    """Return a page with its generated parts made anew."""
+    for name, make in (("options", options), ("honoured", honoured)):
+        mark = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end -->)", re.DOTALL)
+        text = mark.sub(lambda found, make=make: f"{found[1]}{make()}\n{found[2]}", text)
+    return text
+
+
+def picture() -> str:
+    """Run the commands shown, and draw a terminal with what they print."""
+    lines: list[str] = []
+    with tempfile.TemporaryDirectory() as home:
+        env = {**os.environ, "WHERRY_HOME": home}
+        for command in SHOWN:
+            answer = subprocess.run(
+                ["sh", "-c", command + " 2>&1"],
+                env=env,
+                cwd=ROOT,
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            shown = answer.stdout.replace(f"{ROOT}/", "").rstrip("\n")
+            lines += [f"$ {command}", *shown.split("\n")]
+    width = max(map(len, lines)) * 7.8 + 40
+    rows = "\n".join(
+        f'<text x="20" y="{40 + 19 * row}" fill="{_colour(line)}" xml:space="preserve">'
+        f"{html.escape(line)}</text>"
+        for row, line in enumerate(lines)
+    )
+    height = 19 * len(lines) + 50
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height}" '
+        'font-family="ui-monospace, Menlo, Consolas, monospace" font-size="13">\n'
+        f'<rect width="100%" height="100%" rx="8" fill="#16202b"/>\n{rows}\n</svg>\n'
+    )
+
+
+def _colour(line: str) -> str:
+    if line.startswith("$"):
+        return "#7fd1ff"
+    if line.startswith(("FAILED", "FileNotFoundError")):
+        return "#ff8f8f"
+    return "#8fe0a8" if "accuracy" in line or line.startswith("SUCCEEDED") else "#d6dee6"
+
+
+def main() -> None:
+    """Write, or check."""
+    text = LOCAL.read_text()
+    if "--check" in sys.argv:
+        sys.exit("docs/local.md is out of date: make docs" if written(text) != text else 0)
+    LOCAL.write_text(written(text))
+    if "--picture" in sys.argv:
+        PICTURE.write_text(picture())
+
+
+if __name__ == "__main__":
+    main()
