@@ -241,3 +241,20 @@ def test_a_filter_that_cannot_be_is_told(
 
     assert (done.code, done.out) == (2, "")
     assert problem in done.err
+
+
+def test_describe_shows_how_the_log_of_a_failed_replica_ends(tmp_path):
+    import subprocess
+    import sys
+
+    def wherry(*words):
+        command = [sys.executable, "-m", "wherry.cli", *words]
+        return subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+
+    wherry("run", "utils.sh", "seq 1 50; echo it broke here >&2; exit 1")
+    shown = wherry("describe", "sh").stdout
+
+    assert "the log of sh/0 ends with" in shown
+    assert shown.rstrip().endswith("it broke here")
+    assert "\n  41\n" not in shown
+    assert "\n  42\n" in shown

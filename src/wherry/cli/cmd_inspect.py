@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from wherry.cli.parsing import Parser
     from wherry.schedulers.api import DescribeAppResponse
 
+_LAST_LINES = 10
+_LONGEST_LINE = 500
+
 
 def configure_status(parser: Parser) -> None:
     """Describe ``wherry status``."""
@@ -45,7 +48,29 @@ def describe_app(args: Namespace) -> int:
     """Show all that is known of an app."""
     from wherry.cli.report import description
 
-    return _show(args, describe_record, description)
+    code = _show(args, describe_record, description)
+    if not args.json:
+        _show_last_lines(args)
+    return code
+
+
+def _show_last_lines(args: Namespace) -> None:
+    """Show how the log of the replica that failed first ends: the cause often stands there."""
+    from collections import deque
+
+    from wherry.cli.output import clean
+    from wherry.cli.report import first_failed
+
+    with Session(args) as runner:
+        handle = str(runner.resolve(args.handle))
+        failed = first_failed(describe(runner, handle).roles_statuses)
+        if failed is None or not failed.attempts:
+            return
+        lines = deque(runner.log_lines(handle, failed.role, failed.id), _LAST_LINES)
+    if lines:
+        print(f"\nthe log of {failed.role}/{failed.id} ends with")
+        for line in lines:
+            print(f"  {clean(line[:_LONGEST_LINE]).rstrip()}")
 
 
 def _show(
