@@ -6,6 +6,12 @@ and nowhere else; nothing of it is written to the disk.
 
 from __future__ import annotations
 
+READY = b"ok"
+"""The supervisor's word when the app is under way; anything else is what went wrong."""
+
+DETACH = b"d"
+"""The client's word when the app is to outlive it."""
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import TypedDict

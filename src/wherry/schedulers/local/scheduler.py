@@ -30,6 +30,7 @@ from wherry.schedulers.local.images import (
     ImageProvider,
     LocalDirectoryImageProvider,
 )
+from wherry.schedulers.local.plan import DETACH, READY
 from wherry.schedulers.local.record import Record, fold, read_events, read_record
 from wherry.schedulers.local.request import (
     LocalRequest,
@@ -45,7 +46,6 @@ from wherry.specs.app import AppDef
 from wherry.specs.options import CfgVal, runopts
 from wherry.specs.plain import to_plain
 from wherry.specs.states import is_terminal
-from wherry.specs.status import AppStatus
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -53,8 +53,6 @@ if TYPE_CHECKING:
 
 ImageProviderFactory = Callable[[Mapping[str, CfgVal]], ImageProvider]
 
-_READY = b"ok"
-_DETACH = b"d"
 _NO_WORD = "the supervisor died before it could start the app, and left no message"
 _CANCEL_SECONDS = 5.0
 _CLOSE_SECONDS = 15.0
@@ -284,7 +282,7 @@ class LocalScheduler(Scheduler[LocalRequest]):
         fd = self._attached.pop(app_id, -1)
         if fd >= 0:
             try:
-                os.write(fd, _DETACH)
+                os.write(fd, DETACH)
             except BrokenPipeError:
                 pass  # It has ended already.
             os.close(fd)
@@ -404,10 +402,6 @@ class LocalScheduler(Scheduler[LocalRequest]):
             session=session,
         )
 
-    def statuses(self, app_ids: Sequence[str]) -> dict[str, AppStatus | None]:
-        """Tell the status of many apps; each costs one reading of its events."""
-        return super().statuses(app_ids)
-
 
 def create_cwd_scheduler(session_name: str) -> LocalScheduler:
     """Make ``local_cwd``: apps run in the client's current working directory."""
@@ -451,7 +445,7 @@ def _start_supervisor(directory: str, plan: Plan) -> int:
                 os.close(fd)
         _send(plan_write, marshal.dumps(dict(plan)))
         answer = _read_all(ready_read)
-        if answer != _READY:
+        if answer != READY:
             raise LaunchError(answer.decode(errors="replace").strip() or _NO_WORD)
     except BaseException:
         os.close(attach_write)
@@ -498,7 +492,7 @@ def _send(fd: int, data: bytes) -> None:
 def _read_all(fd: int) -> bytes:
     """Read a short answer: ``ok`` at once, anything else to its end."""
     answer = b""
-    while answer != _READY and (data := os.read(fd, 65536)):
+    while answer != READY and (data := os.read(fd, 65536)):
         answer += data
     return answer
 

@@ -21,6 +21,7 @@ from wherry.schedulers import journal
 from wherry.schedulers.local.dependencies import Dependencies
 from wherry.schedulers.local.events import CONTROL_FILE, EventLog, encode
 from wherry.schedulers.local.launching import ArrayLaunch, GangLaunch
+from wherry.schedulers.local.plan import DETACH, READY
 from wherry.schedulers.local.replica import CANCELLED, FAILED, SUCCEEDED, Replica, Stage
 
 TYPE_CHECKING = False
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
     from wherry.schedulers.local.launching import Launch
     from wherry.schedulers.local.plan import Plan
 
-READY = b"ok"
-DETACH = b"d"
 CLIENT_GONE = "its client ended, and it was not detached"
 
 _LOOK_AGAIN = 1.0
