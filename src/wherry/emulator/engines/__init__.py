@@ -1,0 +1,1 @@
+"""What runs containers: as processes, or in a Docker Engine. Knows nothing of jobs."""
