@@ -45,5 +45,5 @@ $(VENV)/.demo: pyproject.toml
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml
-	@PYTHON="$(PYTHON)" sh scripts/install.sh $(VENV) '.[dev,demo]'
+	@PYTHON="$(PYTHON)" sh scripts/install.sh $(VENV) '.[dev,demo,emulator]'
 	@touch $@

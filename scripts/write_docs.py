@@ -1,4 +1,4 @@
-"""Write the parts of the documentation that the code knows best: docs/local.md's tables.
+"""Write the parts of the documentation that the code knows best: tables of options and faults.
 
 ``--check`` writes nothing and fails when a part is out of date; ``--picture`` makes the README's
 picture anew from commands that it runs.
@@ -14,11 +14,13 @@ import sys
 import tempfile
 from pathlib import Path
 
+from wherry.emulator.batch.reasons import STUCK
+from wherry.emulator.faults import KINDS
 from wherry.schedulers.local.request import local_opts
 from wherry.schedulers.local.states import HONOURED
 
 ROOT = Path(__file__).resolve().parents[1]
-LOCAL = ROOT / "docs" / "local.md"
+PAGES = (ROOT / "docs" / "local.md", ROOT / "docs" / "emulator.md")
 PICTURE = ROOT / "docs" / "picture.svg"
 SHOWN = (
     "wherry run --array 3 utils.python --script examples/svm.py -- 0.001 0.1 10",
@@ -42,9 +44,23 @@ def honoured() -> str:
     return "\n".join(["| part of an app | on this machine |", "| --- | --- |", *rows])
 
 
+def faults() -> str:
+    """Return the table of what an emulator can be made to get wrong."""
+    rows = [f"| `{kind}` | {what} |" for kind, what in KINDS.items()]
+    return "\n".join(["| fault | what happens |", "| --- | --- |", *rows])
+
+
+def stuck() -> str:
+    """Return the list of reasons for which jobs can be stuck."""
+    return "\n".join(f"- `{key}`" for key in STUCK)
+
+
+PARTS = {"options": options, "honoured": honoured, "faults": faults, "stuck": stuck}
+
+
 def written(text: str) -> str:
     """Return a page with its generated parts made anew."""
-    for name, make in (("options", options), ("honoured", honoured)):
+    for name, make in PARTS.items():
         mark = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end -->)", re.DOTALL)
         text = mark.sub(lambda found, make=make: f"{found[1]}{make()}\n{found[2]}", text)
     return text
@@ -90,10 +106,12 @@ def _colour(line: str) -> str:
 
 def main() -> None:
     """Write, or check."""
-    text = LOCAL.read_text()
+    texts = {page: page.read_text() for page in PAGES}
     if "--check" in sys.argv:
-        sys.exit("docs/local.md is out of date: make docs" if written(text) != text else 0)
-    LOCAL.write_text(written(text))
+        old = [page.name for page, text in texts.items() if written(text) != text]
+        sys.exit(f"out of date: {', '.join(old)}; make docs" if old else 0)
+    for page, text in texts.items():
+        page.write_text(written(text))
     if "--picture" in sys.argv:
         PICTURE.write_text(picture())
 

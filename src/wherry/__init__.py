@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from wherry import errors, specs
+    from wherry import emulator, errors, specs
     from wherry.errors import WherryError
     from wherry.runner import Runner, get_runner
     from wherry.specs import (
@@ -37,6 +37,7 @@ _HOMES = {
     "Runner": "wherry.runner",
     "WherryError": "wherry.errors",
     "get_runner": "wherry.runner",
+    "emulator": "wherry.emulator",
     "errors": "wherry.errors",
     "specs": "wherry.specs",
     **dict.fromkeys(
@@ -75,6 +76,7 @@ __all__ = [
     "VolumeMount",
     "WherryError",
     "__version__",
+    "emulator",
     "errors",
     "get_runner",
     "macros",

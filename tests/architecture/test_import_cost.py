@@ -40,6 +40,7 @@ PUBLIC = {
         "VolumeMount",
         "WherryError",
         "__version__",
+        "emulator",
         "errors",
         "get_runner",
         "macros",
@@ -49,6 +50,7 @@ PUBLIC = {
         "runopts",
         "specs",
     ],
+    "wherry.emulator": ["Emulator", "Fault", "Running", "Settings", "running"],
     "wherry.specs": [
         "AppDef",
         "AppHandle",
@@ -123,7 +125,13 @@ def test_importing_the_package_loads_only_the_package():
 
 
 @pytest.mark.parametrize(
-    "statement", ["import wherry", "import wherry.specs", "import wherry.home"]
+    "statement",
+    [
+        "import wherry",
+        "import wherry.specs",
+        "import wherry.home",
+        "import wherry; wherry.emulator",
+    ],
 )
 def test_importing_loads_nothing_heavy(statement):
     assert newly_loaded(statement) & HEAVY == set()

@@ -114,3 +114,11 @@ def test_bash_accepts_the_script(wherry: Callable) -> None:
     script = wherry("completion", "bash").out
 
     subprocess.run(["bash", "-n"], input=script, text=True, timeout=60, check=True)
+
+
+def test_commands_of_a_command(complete: Callable) -> None:
+    assert set(complete("wherry emulator st")) == {"start", "status", "stop"}
+    assert complete("wherry emulator start --eng") == ["--engine"]
+    assert complete("wherry emulator start --engine do") == ["docker"]
+    assert complete("wherry emulator fault a") == ["add"]
+    assert complete("wherry emulator fault add pull") == ["pull-failure"]

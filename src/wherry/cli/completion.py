@@ -49,16 +49,39 @@ def line_parser(words: Sequence[str], runner_factory: RunnerFactory) -> argparse
         if name != chosen:
             commands.add_parser(name, help=summary)
     if chosen in known:
-        own = _command_parser(chosen, words[1:])
-        _attach_completers(own, runner_factory)
+        own = _command_parser(chosen, words[1:], runner_factory)
         commands.add_parser(chosen, help=known[chosen], parents=[own], add_help=False)
     return top
 
 
-def _command_parser(name: str, words: Sequence[str]) -> Parser:
+def _command_parser(name: str, words: Sequence[str], runner_factory: RunnerFactory) -> Parser:
     from wherry.cli import plugins
 
     parser = parser_of(name) if name in COMMANDS else plugins.parser_of(name)
+    if parser.commands:
+        return _with_commands(parser, words, runner_factory)
+    parser = _filled(parser, words)
+    _attach_completers(parser, runner_factory)
+    return parser
+
+
+def _with_commands(parser: Parser, words: Sequence[str], runner_factory: RunnerFactory) -> Parser:
+    """Let a parser know its commands as argparse does, the one that is written filled in."""
+    chosen = words[0] if words else ""
+    commands = parser.add_subparsers(parser_class=argparse.ArgumentParser)
+    for name, (summary, _) in parser.commands.items():
+        if name != chosen:
+            commands.add_parser(name, help=summary)
+    if chosen in parser.commands:
+        own = parser.command(chosen)
+        if own.commands:
+            own = _with_commands(own, words[1:], runner_factory)
+        _attach_completers(own, runner_factory)
+        commands.add_parser(chosen, parents=[own], add_help=False)
+    return parser
+
+
+def _filled(parser: Parser, words: Sequence[str]) -> Parser:
     if not parser.passes_words:
         return parser
     _, rest = parser.split(words)

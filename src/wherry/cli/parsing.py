@@ -12,10 +12,12 @@ from wherry.errors import UsageError, nearest, unknown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any, NoReturn, TypeVar
 
     T = TypeVar("T")
+    # Command → one line of help, and what describes it to a parser.
+    Commands = Mapping[str, tuple[str, Callable[["Parser"], None]]]
 
 
 class Parser(argparse.ArgumentParser):
@@ -23,9 +25,13 @@ class Parser(argparse.ArgumentParser):
 
     ``passes_words`` makes it stop at the first word that is not one of its own options or their
     values, and hand that word and all that follow to the command untouched, as ``words``.
+
+    A parser with ``commands`` reads its own options, then the name of one of them, and lets the
+    parser of that one read the rest.
     """
 
     passes_words = False
+    commands: Commands = {}  # noqa: RUF012 — replaced, never changed
 
     def __init__(self, **settings: Any) -> None:
         settings.setdefault("formatter_class", _Help)
@@ -37,6 +43,8 @@ class Parser(argparse.ArgumentParser):
         Raises:
             UsageError: they do not fit; the message names the nearest option.
         """
+        if self.commands:
+            return self._read_command(argv)
         own, words = self.split(argv) if self.passes_words else (list(argv), [])
         found, extra = self.parse_known_args(own)
         if extra:
@@ -44,6 +52,22 @@ class Parser(argparse.ArgumentParser):
         if self.passes_words:
             found.words = words
         return found
+
+    def offer(self, commands: Commands) -> None:
+        """Make this the parser of a command that has commands of its own."""
+        self.commands = commands
+        width = max(map(len, commands))
+        rows = (f"  {name:<{width}}  {summary}" for name, (summary, _) in commands.items())
+        self.usage = f"{self.prog} COMMAND [option ...]"
+        self.epilog = "\n".join(("commands:", *rows))
+
+    def command(self, name: str) -> Parser:
+        """Make the parser of one of this parser's commands."""
+        summary, describe = self.commands[name]
+        description = f"{summary[:1].upper()}{summary[1:]}."
+        parser = Parser(prog=f"{self.prog} {name}", description=description)
+        describe(parser)
+        return parser
 
     def split(self, argv: Sequence[str]) -> tuple[list[str], list[str]]:
         """Cut the words at the first that is neither an option nor an option's value."""
@@ -66,6 +90,17 @@ class Parser(argparse.ArgumentParser):
     def option_names(self) -> list[str]:
         """Return the options that this parser knows, as they are written."""
         return list(self._option_string_actions)
+
+    def _read_command(self, argv: Sequence[str]) -> argparse.Namespace:
+        own, words = self.split(argv)
+        _, extra = self.parse_known_args(own)
+        if extra:
+            raise UsageError(self._surplus(extra))
+        if not words:
+            self.error(f"say what to do: {', '.join(self.commands)}")
+        if words[0] not in self.commands:
+            raise UsageError(unknown(f"command of `{self.prog}`:", words[0], self.commands))
+        return self.command(words[0]).read(words[1:])
 
     def _takes_next(self, word: str) -> bool:
         action = self._option_string_actions.get(word)

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import threading
 import time
+import types
+import weakref
 from collections.abc import Callable
 
 from wherry.errors import UsageError
@@ -41,7 +43,7 @@ class Clock:
     ) -> None:
         self._monotonic = monotonic
         self._lock = threading.Lock()
-        self._listeners: list[Callable[[], object]] = []
+        self._listeners: list[Callable[[], Callable[[], object] | None]] = []
         self._since = monotonic()
         self._then = wall()
         self._scale = _checked(scale)
@@ -91,12 +93,20 @@ class Clock:
         self._tell()
 
     def on_change(self, listener: Callable[[], object]) -> None:
-        """Call a listener, without arguments, after each `set_scale` and `advance`."""
-        self._listeners.append(listener)
+        """Call a listener, without arguments, after each `set_scale` and `advance`.
+
+        A bound method does not keep its object alive: what has been dropped is not told any more.
+        """
+        bound = isinstance(listener, types.MethodType)
+        self._listeners.append(weakref.WeakMethod(listener) if bound else lambda: listener)
 
     def _tell(self) -> None:
-        for listener in self._listeners:
-            listener()
+        for find in list(self._listeners):
+            listener = find()
+            if listener is None:
+                self._listeners.remove(find)
+            else:
+                listener()
 
 
 def _checked(scale: float) -> float:

@@ -36,6 +36,9 @@ KINDS = {
 }
 """Every kind, with what it does."""
 
+HELD = ("SUBMITTED", "RUNNABLE", "STARTING")
+"""The states in which ``hold`` can keep a job."""
+
 REQUEST_KINDS = frozenset(itertools.takewhile(lambda kind: kind != "stuck-runnable", KINDS))
 
 
@@ -68,6 +71,7 @@ class Fault:
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
             raise UsageError(unknown("fault", self.kind, KINDS))
+        _check_value(self.kind, self.value)
         if not 0 <= self.rate <= 1:
             raise UsageError(f"a fault's rate is a share from 0 to 1; got {self.rate!r}")
         for name in ("every", "times"):
@@ -129,13 +133,22 @@ class Faults:
             )
         )
 
-    def for_job(self, kinds: Iterable[str], job_id: str, job_name: str, queue: str) -> list[Fault]:
-        """Return the faults of some kinds that strike one job; counts them as having struck."""
+    def for_job(
+        self, kinds: Iterable[str], job_id: str, job_name: str, queue: str, *, value: str = ""
+    ) -> list[Fault]:
+        """Return the faults of some kinds that strike one job; counts them as having struck.
+
+        Args:
+            kinds: keys of `KINDS`.
+            job_id, job_name, queue: what the job is called, and where it waits.
+            value: only faults with this value, in any case of letters; empty for all.
+        """
         if not self._active:
             return []
         return self._strike(
             lambda fault: (
                 fault.kind in kinds
+                and (not value or fault.value.upper() == value)
                 and fault.queue in ("", queue)
                 and (fault.job in ("", job_id) or fnmatch.fnmatchcase(job_name, fault.job))
             )
@@ -157,3 +170,40 @@ class Faults:
             if struck == fault.times:
                 del self._active[number]
         return hit
+
+
+def _check_value(kind: str, value: str) -> None:
+    """Refuse a value that its kind can make nothing of; an empty one is most kinds' default."""
+    check = _VALUES.get(kind)
+    if check is not None and (value or kind == "hold"):
+        check(kind, value)
+
+
+def _is_state(kind: str, value: str) -> None:
+    if value.upper() not in HELD:
+        raise UsageError(unknown(f"state to {kind} jobs in:", value, HELD))
+
+
+def _is_seconds(kind: str, value: str) -> None:
+    try:
+        good = 0 <= float(value) < float("inf")
+    except ValueError:
+        good = False
+    if not good:
+        raise UsageError(f"the value of {kind} is seconds, 0 or more; got {value!r}")
+
+
+def _is_reason(_: str, value: str) -> None:
+    from wherry.emulator.batch.reasons import STUCK
+
+    words = {word for key in STUCK for word in (key, key.rpartition(":")[2])}
+    if value.partition(" ")[0].upper() not in words:
+        raise UsageError(unknown("reason to be stuck:", value, STUCK))
+
+
+_VALUES: dict[str, Callable[[str, str], None]] = {
+    "latency": _is_seconds,
+    "late-log-stream": _is_seconds,
+    "hold": _is_state,
+    "stuck-runnable": _is_reason,
+}

@@ -12,16 +12,43 @@ import time
 
 from wherry.engine import processes
 from wherry.engine.loop import HANGUP
-from wherry.engine.output import STDERR, STDOUT, AttemptLog, OutputPipe
+from wherry.engine.output import STDERR, STDOUT, OutputPipe
 from wherry.engine.signals import SIGKILL, SIGTERM
 from wherry.engine.spawn import Spawned, StartError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Protocol
 
     from wherry.engine.loop import Loop, Timer
     from wherry.engine.spawn import Command
+
+    class Log(Protocol):
+        """Where output goes: to files (`wherry.engine.output.AttemptLog`), or to another process.
+
+        Attributes:
+            problem: what is in the way while it is blocked.
+        """
+
+        problem: str
+
+        @property
+        def blocked(self) -> bool:
+            """Whether it holds bytes that it cannot pass on yet."""
+
+        def write(self, stream: str, chunks: list[bytes]) -> None:
+            """Take what was read from one stream."""
+
+        def retry(self) -> bool:
+            """Try again to pass on what it holds; tells whether more may come."""
+
+        def discard(self) -> None:
+            """Give up on what it holds and on all that follows."""
+
+        def close(self) -> None:
+            """Take note that nothing more comes."""
+
 
 LINGER_SECONDS = 0.5
 """How long processes that outlive the program may go on, say to write their last lines."""
@@ -71,7 +98,14 @@ class Family:
 
     def _is_marked(self, pid: int, attempt: Attempt) -> bool:
         # With one program left or just gone, whatever is here can only be its own.
-        return not self.programs.keys() - {attempt.pid} or processes.is_marked(pid, attempt.marker)
+        is_alone = not self.programs.keys() - {attempt.pid} and all(
+            other is attempt for other in self.leaving
+        )
+        return (
+            is_alone
+            or processes.is_marked(pid, attempt.marker)
+            or processes.is_inside(pid, attempt.own_folder)
+        )
 
     def _look(self, *, fresh: bool) -> processes.Table:
         now = time.monotonic()
@@ -93,8 +127,12 @@ class Attempt:
         disk_patience: seconds that the program is held back while the disk takes no more of its
             log, before it is ended.
         on_end: called once, after the last byte of output is in the files and no process is left.
+        contained: whether it behaves like a container: SIGTERM goes to the program alone, what it
+            leaves behind is killed at once, and its working directory is nobody else's.
 
     Attributes:
+        marker: as given.
+        own_folder: the folder that only its processes are in; empty when there is none.
         pid: the program's process, its session and its group.
         status: the program's wait status, once it has ended.
         stop_reason: why it was told to stop; empty when it was not.
@@ -106,10 +144,12 @@ class Attempt:
         loop: Loop,
         family: Family,
         command: Command,
-        log: AttemptLog,
+        log: Log,
         marker: bytes,
         disk_patience: float,
         on_end: Callable[[Attempt], None],
+        *,
+        contained: bool = False,
     ) -> None:
         self._loop = loop
         self._family = family
@@ -118,6 +158,8 @@ class Attempt:
         self.marker = marker
         self._disk_patience = disk_patience
         self._on_end = on_end
+        self._contained = contained
+        self.own_folder = command.cwd if contained else ""
         self._pipes: dict[str, OutputPipe] = {}
         self._timers: dict[str, Timer] = {}
         self.pid = 0
@@ -189,7 +231,7 @@ class Attempt:
         self.stop_reason = self.stop_reason or reason
         if grace > 0:
             if "kill" not in self._timers:
-                self._send(SIGTERM)
+                self._ask_to_end()
                 self._later("kill", grace, self._kill)
         else:
             self._kill()
@@ -208,8 +250,26 @@ class Attempt:
             return
         if not self._family.has_orphans() or not self._family.members(self, fresh=True):
             self._finish()
+        elif self._contained:
+            self._kill()
         elif not self._timers.keys() & {"linger", "kill"}:
             self._later("linger", LINGER_SECONDS, self._stop_strays)
+
+    def resume(self) -> None:
+        """Read on, now that the log has room again."""
+        timer = self._timers.pop("disk", None)
+        if timer is None:
+            return
+        timer.cancel()
+        self._read_what_came()
+        if self._finishing:
+            self._finish()
+
+    def _ask_to_end(self) -> None:
+        if self._contained:
+            processes.send([self.pid] if self.status is None else [], SIGTERM)
+        else:
+            self._send(SIGTERM)
 
     def _stop_strays(self) -> None:
         self._send(SIGTERM)
@@ -258,13 +318,9 @@ class Attempt:
             reason = f"could not write its log for {waited:g} s: {self._log.problem}"
             self._log.discard()
             self.stop(reason, _STRAY_GRACE)
+        self._later("disk", _DISK_RETRY, lambda: self._wait_for_disk(waited + _DISK_RETRY))
         if self._log.retry():
-            self._timers.pop("disk", None)
-            self._read_what_came()
-            if self._finishing:
-                self._finish()
-        else:
-            self._later("disk", _DISK_RETRY, lambda: self._wait_for_disk(waited + _DISK_RETRY))
+            self.resume()
 
     def _read_what_came(self) -> None:
         """Read what came while nothing was read; its announcements have been used up."""

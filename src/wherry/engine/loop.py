@@ -52,6 +52,10 @@ class Loop:
         self._epoll.register(fd, select.EPOLLIN | (EDGE if edge else 0))
         self._handlers[fd] = handler
 
+    def want_to_write(self, fd: int, wanted: bool) -> None:
+        """Call a descriptor's handler also when it can be written to, or no longer so."""
+        self._epoll.modify(fd, select.EPOLLIN | (select.EPOLLOUT if wanted else 0))
+
     def remove(self, fd: int) -> None:
         """Stop watching a descriptor; must come before it is closed."""
         if self._handlers.pop(fd, None) is not None:

@@ -84,6 +84,15 @@ def is_marked(pid: int, marker: bytes) -> bool:
         return False
 
 
+def is_inside(pid: int, folder: str) -> bool:
+    """Tell whether a process's working directory is this folder or one in it; no folder: no."""
+    try:
+        where = os.readlink(f"/proc/{pid}/cwd") if folder else ""
+    except OSError:
+        return False
+    return bool(folder) and f"{where}/".startswith(f"{folder}/")
+
+
 def marked_processes(marker: bytes) -> list[int]:
     """List all processes that were started with this ``NAME=value`` in their environment."""
     own = os.getpid()

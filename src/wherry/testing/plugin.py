@@ -14,9 +14,22 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from wherry.emulator import Running
     from wherry.runner import Runner
     from wherry.testing.clock import Clock
     from wherry.testing.scheduler import MemoryScheduler
+
+
+_ENGINE = "wherry_emulator_engine"
+_ENGINE_HELP = "what runs the jobs of wherry_aws: docker, process (the default) or auto"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let a run, or a project's settings, choose what runs the emulator's jobs."""
+    parser.getgroup("wherry").addoption(
+        "--wherry-emulator-engine", metavar="ENGINE", default=None, dest=_ENGINE, help=_ENGINE_HELP
+    )
+    parser.addini(_ENGINE, _ENGINE_HELP, default="process")
 
 
 def pytest_configure() -> None:
@@ -71,3 +84,42 @@ def wherry_runner(
     schedulers = {"memory": lambda _session: wherry_scheduler}
     with Runner("test", schedulers, config=config) as runner:
         yield runner
+
+
+@pytest.fixture(scope="session")
+def wherry_emulator_server(request: pytest.FixtureRequest) -> Iterator[Running]:
+    """AWS Batch and what belongs to it on a port of its own, one for each worker of a run.
+
+    Tests share it, with all that is in it; ``wherry_aws`` is the same, empty for each test.
+    """
+    from wherry.emulator import running
+
+    engine = request.config.getoption(_ENGINE) or request.config.getini(_ENGINE)
+    with running(engine=engine) as aws:
+        yield aws
+
+
+@pytest.fixture
+def wherry_aws(
+    wherry_emulator_server: Running, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Running]:
+    """An AWS of the test's own, as an emulator is at its start: empty but for a few queues.
+
+    Clients that the test, or what it tests, makes without a word about addresses find it. Neither
+    profiles nor credentials of the user are seen.
+    """
+    import os
+
+    aws = wherry_emulator_server
+    aws.reset()
+    pace = aws.clock.scale
+    for name, value in aws.changes(os.environ).items():
+        if value is None:
+            monkeypatch.delenv(name, raising=False)
+        else:
+            monkeypatch.setenv(name, value)
+    for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
+        monkeypatch.setenv(name, os.devnull)
+    yield aws
+    aws.faults.clear()
+    aws.clock.set_scale(pace)

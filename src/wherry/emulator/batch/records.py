@@ -24,6 +24,7 @@ class ComputeEnvironment:
     ecs_cluster_arn: str = ""
     eks: Document = field(default_factory=dict)
     update_policy: Document = field(default_factory=dict)
+    ecs_settings: Document = field(default_factory=dict)
     context: str = ""
     tags: dict[str, str] = field(default_factory=dict)
 
@@ -35,7 +36,10 @@ class ComputeEnvironment:
 
 @dataclass
 class JobQueue:
-    """A job queue; `environments` are ARNs in the order in which they are tried."""
+    """A job queue; `environments` are ARNs in the order in which they are tried.
+
+    `orders` are the numbers that were given to them; empty for 1, 2, 3.
+    """
 
     name: str
     arn: str
@@ -48,6 +52,7 @@ class JobQueue:
     type: str = ""  # jobQueueType
     time_limits: list[Document] = field(default_factory=list)  # jobStateTimeLimitActions
     service_environments: list[Document] = field(default_factory=list)
+    orders: list[int] = field(default_factory=list)
     tags: dict[str, str] = field(default_factory=dict)
 
 
