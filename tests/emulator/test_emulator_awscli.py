@@ -14,8 +14,8 @@ import botocore.session
 import pytest
 from awscli.clidriver import create_clidriver
 from botocore import xform_name
-from support.waiting import until
 
+from support.waiting import until
 from wherry.emulator.server.emulator import Emulator
 from wherry.emulator.settings import Settings
 
@@ -39,8 +39,10 @@ def emulator() -> Iterator[Emulator]:
 
 @pytest.fixture
 def aws(emulator: Emulator, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Aws:
+    # AWS_DATA_PATH is set by the command line itself, when it is imported.
     for name in [name for name in os.environ if name.startswith("AWS_")]:
-        monkeypatch.delenv(name)
+        if name != "AWS_DATA_PATH":
+            monkeypatch.delenv(name)
     for name, value in emulator.environment().items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
@@ -64,10 +66,10 @@ def aws(emulator: Emulator, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
 def _word(value: Any) -> list[str]:
     if value is True:
         return []
-    if isinstance(value, (dict, list)) and not all(isinstance(part, str) for part in value):
-        return [json.dumps(value)]
-    if isinstance(value, dict):
+    if isinstance(value, dict) and all(isinstance(part, str) for part in value.values()):
         return [",".join(f"{key}={part}" for key, part in value.items())]
+    if isinstance(value, dict) or (isinstance(value, list) and isinstance(value[0], dict)):
+        return [json.dumps(value)]
     return [str(part) for part in value] if isinstance(value, list) else [str(value)]
 
 
@@ -275,27 +277,35 @@ def jobs_are_ended_one_by_one_and_in_bulk(aws: Aws):
     assert reasons[jobs[2]] == "both"
 
 
-def quota_shares(aws: Aws):
+def queues_for_sagemaker(aws: Aws):
+    environment = aws(
+        "batch",
+        "create-service-environment",
+        service_environment_name="cli-sagemaker",
+        service_environment_type="SAGEMAKER_TRAINING",
+        capacity_limits=[{"maxCapacity": 4, "capacityUnit": "ml.m5.large"}],
+    )["serviceEnvironmentArn"]
     policy = aws(
         "batch",
         "create-scheduling-policy",
         name="cli-quota",
         quota_share_policy={"idleResourceAssignmentStrategy": "FIFO"},
     )["arn"]
-    aws(
+    queue = aws(
         "batch",
         "create-job-queue",
         job_queue_name="cli-shared",
+        job_queue_type="SAGEMAKER_TRAINING",
         priority=1,
         scheduling_policy_arn=policy,
-        compute_environment_order=[{"order": 1, "computeEnvironment": "main"}],
-    )
+        service_environment_order=[{"order": 1, "serviceEnvironment": environment}],
+    )["jobQueueArn"]
     share = aws(
         "batch",
         "create-quota-share",
         quota_share_name="blue",
         job_queue="cli-shared",
-        capacity_limits=[{"maxCapacity": 4, "capacityUnit": "vCPU"}],
+        capacity_limits=[{"maxCapacity": 4, "capacityUnit": "ml.m5.large"}],
         resource_sharing_configuration={"strategy": "RESERVE"},
         preemption_configuration={"inSharePreemption": "DISABLED"},
     )["quotaShareArn"]
@@ -304,21 +314,18 @@ def quota_shares(aws: Aws):
     assert (found["quotaShareName"], found["state"]) == ("blue", "DISABLED")
     listed = aws("batch", "list-quota-shares", job_queue="cli-shared")["quotaShares"]
     assert [entry["quotaShareArn"] for entry in listed] == [share]
+
     aws("batch", "delete-quota-share", quota_share_arn=share)
-
-
-def service_environments(aws: Aws):
-    made = aws(
-        "batch",
-        "create-service-environment",
-        service_environment_name="cli-sagemaker",
-        service_environment_type="SAGEMAKER_TRAINING",
-        capacity_limits=[{"maxCapacity": 4, "capacityUnit": "NUM_INSTANCES"}],
-    )["serviceEnvironmentArn"]
-    aws("batch", "update-service-environment", service_environment=made, state="DISABLED")
-    found = aws("batch", "describe-service-environments", service_environments=[made])
-    assert found["serviceEnvironments"][0]["state"] == "DISABLED"
-    aws("batch", "delete-service-environment", service_environment=made)
+    aws("batch", "update-job-queue", job_queue=queue, state="DISABLED")
+    aws("batch", "delete-job-queue", job_queue=queue)
+    until(
+        lambda: not aws("batch", "describe-job-queues", job_queues=[queue])["jobQueues"],
+        "the queue to be gone",
+    )
+    aws("batch", "update-service-environment", service_environment=environment, state="DISABLED")
+    described = aws("batch", "describe-service-environments", service_environments=[environment])
+    assert described["serviceEnvironments"][0]["state"] == "DISABLED"
+    aws("batch", "delete-service-environment", service_environment=environment)
 
 
 def test_every_operation_is_driven_by_the_aws_command_line(aws: Aws):
@@ -327,8 +334,7 @@ def test_every_operation_is_driven_by_the_aws_command_line(aws: Aws):
     consumable_resources(aws)
     a_job_from_definition_to_log(aws)
     jobs_are_ended_one_by_one_and_in_bulk(aws)
-    quota_shares(aws)
-    service_environments(aws)
+    queues_for_sagemaker(aws)
 
     model = botocore.session.get_session().get_service_model("batch")
     commands = {xform_name(name, "-") for name in set(model.operation_names) - NOT_OFFERED}

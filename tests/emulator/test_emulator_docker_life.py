@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -177,8 +178,9 @@ class Daemon:
             self._process = None
         if number == signal.SIGKILL:
             # Its containerd goes on, and the next one would wait for it in vain.
-            containerd = int((self._folder / "exec/containerd/containerd.pid").read_text())
-            os.kill(containerd, signal.SIGKILL)
+            containerd = self._folder / "exec/containerd/containerd.pid"
+            os.kill(int(containerd.read_text()), signal.SIGKILL)
+            containerd.unlink()
 
     def close(self) -> None:
         """End it for good."""
@@ -204,10 +206,13 @@ def daemon(monkeypatch: pytest.MonkeyPatch) -> Iterator[Daemon]:
         yield made
     finally:
         made.close()
+        # Calls that find nobody leave a socket behind in the `docker` package.
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ResourceWarning)
+            gc.collect()
         shutil.rmtree(folder, ignore_errors=True)
 
 
-# Calls that find nobody leave a socket behind in the `docker` package.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
@@ -226,4 +231,3 @@ def test_after_a_restart_of_the_engine_the_state_is_right(
         assert end.exit_code not in (None, 0)
         assert docker.output(made) == b"before\n"
         assert docker.run("echo", "after") == (ContainerEnd(0), "after\n")
-    gc.collect()

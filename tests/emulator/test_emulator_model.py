@@ -7,8 +7,8 @@ from typing import Any
 from hypothesis import HealthCheck, assume, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
-from support.emulated import MemoryArchive, World, multinode
 
+from support.emulated import MemoryArchive, World, multinode
 from wherry.emulator.batch import actions, expiry
 from wherry.emulator.batch.book import Entry
 from wherry.emulator.batch.errors import ClientError
@@ -58,6 +58,7 @@ class Lives(RuleBasedStateMachine):
         self.states: dict[str, str] = {}
         self.seen = 0
         self.kept: set[str] = set()
+        self.gone: set[str] = set()
 
     # -- what may happen --------------------------------------------------------------------------
 
@@ -68,7 +69,9 @@ class Lives(RuleBasedStateMachine):
 
     @rule(attempts=st.integers(1, 2), size=st.integers(2, 4), needs=st.lists(picks, max_size=2))
     def submit_array(self, attempts: int, size: int, needs: list[int]) -> None:
-        self._submit("array", attempts, dependsOn=self._after(needs), arrayProperties={"size": size})
+        self._submit(
+            "array", attempts, dependsOn=self._after(needs), arrayProperties={"size": size}
+        )
 
     @rule(size=st.integers(2, 4))
     def submit_sequence(self, size: int) -> None:
@@ -109,7 +112,7 @@ class Lives(RuleBasedStateMachine):
         job = self._one_of(self._in("STARTING"), pick)
         self.world.fail_to_start(job.id, "CannotPullContainerError: no")
 
-    @precondition(lambda self: self.kinds)
+    @precondition(lambda self: self._jobs())
     @rule(pick=picks)
     def cancel(self, pick: int) -> None:
         job = self._one_of(self._jobs(), pick)
@@ -120,7 +123,7 @@ class Lives(RuleBasedStateMachine):
         if before in (*ACTIVE, *ENDED):
             assert job.status == before
 
-    @precondition(lambda self: self.kinds)
+    @precondition(lambda self: self._jobs())
     @rule(pick=picks)
     def terminate(self, pick: int) -> None:
         job = self._one_of(self._jobs(), pick)
@@ -133,7 +136,9 @@ class Lives(RuleBasedStateMachine):
     @rule(pick=picks)
     def reclaim(self, pick: int) -> None:
         flights = list(self.world.plane.flights.values())
-        actions.reclaim(self.world.plane, flights[pick % len(flights)].place.instance_id)
+        instance = flights[pick % len(flights)].place.instance_id
+        actions.reclaim(self.world.plane, instance)
+        self.gone.add(instance)
         self.world.settle()
 
     @rule()
@@ -162,11 +167,8 @@ class Lives(RuleBasedStateMachine):
     # -- what must be true ------------------------------------------------------------------------
 
     @invariant()
-    def no_transition_is_impossible(self) -> None:
+    def no_transition_is_impossible_and_no_job_is_lost(self) -> None:
         self._learn()
-
-    @invariant()
-    def no_job_is_lost(self) -> None:
         jobs = self.world.plane.book.jobs
         for job_id in self.kept - set(jobs):
             assert self.states[job_id] in ENDED, f"{job_id} is gone, and was not ended"
@@ -189,8 +191,12 @@ class Lives(RuleBasedStateMachine):
     @invariant()
     def places_are_held_by_those_that_run_and_by_no_others(self) -> None:
         holding = {job for one in self.world.placement.instances() for job in one["jobs"]}
-        active = {job.id for job in self._jobs() if job.status in ACTIVE and job.kind != "node"}
-        assert holding == active
+        active = {job for job in self._jobs() if job.status in ACTIVE and job.kind != "node"}
+        assert all(job.places for job in active)
+        gone = {
+            job.id for job in active if any(place.instance_id in self.gone for place in job.places)
+        }
+        assert holding - gone == {job.id for job in active} - gone
 
     @invariant()
     def tasks_belong_to_what_runs(self) -> None:
@@ -200,8 +206,11 @@ class Lives(RuleBasedStateMachine):
             assert flight.job.status in ACTIVE
         running = {flight.job.id for flight in flights.values()}
         for job in self._jobs():
-            if job.kind in ("single", "child", "node") and job.status in ACTIVE:
+            if job.kind in ("single", "child") and job.status in ACTIVE:
                 assert job.id in running
+            if job.kind == "multinode" and job.status in ACTIVE:
+                nodes = {node.id for node in self.world.plane.book.family_of(job)}
+                assert len(nodes & running) == job.flying > 0
 
     @invariant()
     def nobody_runs_before_what_it_waits_for(self) -> None:
@@ -298,7 +307,7 @@ class Lives(RuleBasedStateMachine):
 
 TestLives = Lives.TestCase
 TestLives.settings = settings(
-    max_examples=60,
+    max_examples=100,
     stateful_step_count=40,
     deadline=None,
     suppress_health_check=list(HealthCheck),

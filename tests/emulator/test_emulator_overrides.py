@@ -207,14 +207,19 @@ def test_a_node_has_what_its_range_says():
 
 
 def test_nested_ranges_override_wider_ones():
+    memory = [{"type": "MEMORY", "value": "512"}]
     its = multinode(
         ("0:10", {"container": container(image="wide", command=["a"])}),
-        ("4:5", {"container": {"image": "narrow"}}),
+        (
+            "4:5",
+            {"container": {"image": "narrow", "command": [], "resourceRequirements": memory}},
+        ),
         number=11,
     )
 
     assert node(its, 4)["image"] == "narrow"
     assert node(its, 4)["command"] == ["a"]
+    assert of(node(its, 4)["resourceRequirements"], "type") == {"VCPU": "1", "MEMORY": "512"}
     assert node(its, 6)["image"] == "wide"
 
 
@@ -247,9 +252,7 @@ def test_a_multi_node_job_shows_the_overrides_of_whole_ranges():
     )
     override = {"targetNodes": "1:2", "containerOverrides": {"command": ["new"]}}
 
-    whole = effective(
-        its, "multinode", nodeOverrides={"nodePropertyOverrides": [override]}
-    )
+    whole = effective(its, "multinode", nodeOverrides={"nodePropertyOverrides": [override]})
 
     ranges = whole["nodeProperties"]["nodeRangeProperties"]
     assert "command" not in ranges[0]["container"]

@@ -219,7 +219,7 @@ def test_all_environments_together_use_no_more_than_the_machine():
     assert len(world.started()) == 2
 
 
-def test_a_job_that_is_larger_than_the_machine_runs_alone(world=None):
+def test_a_job_that_is_larger_than_the_machine_runs_alone():
     world = World(vcpus=2)
     world.resources.add_environment("fargate", "FARGATE", most=16)
     world.resources.add_queue("q", "fargate")
@@ -364,10 +364,14 @@ def test_a_stuck_job_starts_when_the_fault_is_taken_away(world):
     number = world.faults.add(Fault("stuck-runnable", job="stuck*"))
     [stuck] = fargate(world, name="stuck-1")
     assert world.started() == []
+    due = world.placement.next_due(world.now)
+    assert due is not None
+    assert due < world.now + MINUTE
 
     world.faults.remove(number)
 
     assert world.started() == [stuck]
+    assert world.placement.next_due(world.now) is None
 
 
 def test_a_fault_that_strikes_once_keeps_one_job_stuck(world):

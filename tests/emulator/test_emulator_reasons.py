@@ -257,13 +257,11 @@ def test_a_time_limit_cancels_a_head_that_has_been_stuck_for_its_reason():
     assert world.placement.overdue(world.now) == []
     world.now += 1
 
-    assert world.placement.overdue(world.now) == [
-        (
-            job,
-            "Canceled by JobStateTimeLimit action due to reason: "
-            "MISCONFIGURATION:COMPUTE_ENVIRONMENT_MAX_RESOURCE",
-        )
-    ]
+    words = (
+        "Canceled by JobStateTimeLimit action due to reason: "
+        "MISCONFIGURATION:COMPUTE_ENVIRONMENT_MAX_RESOURCE"
+    )
+    assert world.placement.overdue(world.now) == [(job, words)]
     world.placement.remove(job)
     assert world.placement.overdue(world.now) == []
 

@@ -178,6 +178,21 @@ def test_a_share_identifier_is_required_by_a_fair_share_queue(world: World) -> N
     assert (shown["shareIdentifier"], shown["schedulingPriority"]) == ("teamA", 7)
 
 
+def test_a_queue_has_at_most_500_active_shares(world: World) -> None:
+    policy = SchedulingPolicy("fair", world.catalog.arn("scheduling-policy", "fair"), {})
+    policy.document["fairsharePolicy"] = {}
+    world.catalog.keep(policy)
+    world.add_queue("fair", scheduling_policy_arn=policy.arn)
+    jobs = [
+        world.submit(jobQueue="fair", shareIdentifier=f"s{n}", settle=False) for n in range(500)
+    ]
+
+    world.submit(jobQueue="fair", shareIdentifier="s7", settle=False)
+    assert "500" in refused(world, jobQueue="fair", shareIdentifier="another")
+    world.call("TerminateJob", jobId=jobs[0], reason="x")
+    world.submit(jobQueue="fair", shareIdentifier="another", settle=False)
+
+
 def test_names_beginning_with_aws_batch_cannot_be_overridden(world: World) -> None:
     environment = [{"name": "AWS_BATCH_JOB_ID", "value": "mine"}]
 

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+
 from support.peers import environment_of
 from support.waiting import until
-
 from wherry.emulator.server.emulator import Emulator
 from wherry.emulator.settings import Settings
 
@@ -29,9 +29,11 @@ def torchx(emulator: Emulator, tmp_path: Path) -> Torchx:
     inherited = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
     env = inherited | emulator.environment() | {"HOME": str(tmp_path)}
 
-    def run(*words: str, code: int = 0) -> str:
+    def run(command: str, *words: str, code: int = 0) -> str:
+        # A workspace would be built into an image that has to be pulled first.
+        options = ["--workspace", ""] if command == "run" else []
         answer = subprocess.run(
-            [str(peer / "bin" / "torchx"), *words],
+            [str(peer / "bin" / "torchx"), command, *options, *words],
             env=env,
             cwd=tmp_path,
             capture_output=True,
@@ -39,7 +41,7 @@ def torchx(emulator: Emulator, tmp_path: Path) -> Torchx:
             timeout=100,
             check=False,
         )
-        assert answer.returncode == code, f"torchx {' '.join(words)}: {answer.stderr}"
+        assert answer.returncode == code, f"torchx {command} {' '.join(words)}: {answer.stderr}"
         return answer.stdout
 
     return run
@@ -47,7 +49,7 @@ def torchx(emulator: Emulator, tmp_path: Path) -> Torchx:
 
 def ended(torchx: Torchx, handle: str) -> str:
     def state() -> str:
-        printed = torchx("status", "--json", handle)
+        printed = torchx("status", handle)
         return next((word for word in ("SUCCEEDED", "FAILED") if word in printed), "")
 
     return until(state, f"the end of {handle}", seconds=60)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 
 from wherry.cli import cmd_emulator_faults as faults
-from wherry.cli.emulator_target import ABSENT, add_target, target_of
+from wherry.cli.emulator_target import ABSENT, add_target, show_clock, target_of
 from wherry.cli.output import Paint, one_line, print_json, say
 from wherry.cli.parsing import add_json, checked, one_of, whole_number
 from wherry.cli.sizes import read_mib
@@ -131,7 +131,7 @@ def configure_reset(parser: Parser) -> None:
     """Describe ``wherry emulator reset``."""
     parser.description = (
         "End all jobs and forget everything: jobs, definitions, queues, buckets, logs, faults. "
-        "The emulator goes on, as it was at its start."
+        "The emulator goes on, as it was at its start; its clock goes on too."
     )
     add_target(parser)
     parser.set_defaults(func=reset)
@@ -263,7 +263,7 @@ def _status_lines(url: str, own: Record | None, found: dict[str, Any]) -> list[s
         ("engine", " ".join(filter(None, (found.get("engine"), _bracketed(found))))),
         ("jobs", jobs),
         ("queues", ", ".join(map(_queue, found.get("queues", []))) or "none"),
-        ("clock", f"{found.get('scale', 1):g} emulated seconds each second"),
+        ("clock", show_clock(found)),
         ("faults", str(len(found.get("faults", []))) if found.get("faults") else "none"),
     ]
     rows += [("note", note) for note in found.get("notes", [])]

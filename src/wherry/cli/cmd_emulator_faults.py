@@ -5,7 +5,7 @@ What goes wrong on purpose, and how time passes, in an emulator that runs.
 
 from __future__ import annotations
 
-from wherry.cli.emulator_target import add_target, target_of
+from wherry.cli.emulator_target import add_target, show_clock, target_of
 from wherry.cli.output import Paint, one_line, print_json, say, table
 from wherry.cli.parsing import add_json, checked, whole_number
 from wherry.cli.times import read_seconds
@@ -189,15 +189,13 @@ def expire(args: Namespace) -> int:
 
 def clock(args: Namespace) -> int:
     """Show or change the emulated time."""
-    from wherry.cli.times import show_time
-
     remote = target_of(args)
     asked = args.scale is not None or args.advance is not None
     found = remote.set_clock(args.scale, args.advance) if asked else remote.clock()
     if args.json:
         print_json(found)
     else:
-        print(f"{show_time(found['now'])}, {found['scale']:g} emulated seconds each second")
+        print(show_clock(found))
     return 0
 
 

@@ -1,4 +1,4 @@
-"""Which emulator a command talks to: the one that runs, or the one at an address."""
+"""What the commands to an emulator share: which one they mean, and how its time is shown."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from wherry.errors import StateError
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
+    from typing import Any
 
     from wherry.emulator.remote import Remote
 
@@ -40,3 +41,11 @@ def target_of(args: Namespace) -> Remote:
     if not own.url:
         raise StateError(f"the emulator (process {own.pid}) is still starting; try again")
     return Remote(own.url, region)
+
+
+def show_clock(found: dict[str, Any]) -> str:
+    """Write the emulated time, and its pace where it is not that of real time."""
+    from wherry.cli.times import show_time
+
+    pace = f", {found['scale']:g} emulated seconds each second" if found["scale"] != 1 else ""
+    return f"{show_time(found['now'])}{pace}"

@@ -7,9 +7,11 @@ would be asked for loopback addresses. What is set here is all that an unmodifie
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from urllib.parse import urlsplit
 
 # https://docs.aws.amazon.com/sdkref/latest/guide/settings-reference.html
@@ -17,6 +19,7 @@ _MISLEADING = re.compile(
     r"AWS_ENDPOINT_URL_\w+|AWS_(DEFAULT_)?PROFILE|AWS_SESSION_TOKEN|AWS_SECURITY_TOKEN"
     r"|AWS_IGNORE_CONFIGURED_ENDPOINT_URLS|AWS_USE_FIPS_ENDPOINT|AWS_USE_DUALSTACK_ENDPOINT"
 )
+_FILES = ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE")
 _PROXIES = ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY")
 
 
@@ -37,6 +40,36 @@ def changes(wanted: Mapping[str, str], environ: Mapping[str, str]) -> dict[str, 
     if any(environ.get(name) for name in _PROXIES):
         found.update(_past_the_proxy(wanted.get("AWS_ENDPOINT_URL", ""), environ))
     return found
+
+
+def blind(environ: Mapping[str, str]) -> dict[str, str | None]:
+    """Return what has to change for AWS's own library to see no settings of the user.
+
+    moto asks it for the names of regions and services, and it fails when a profile does not exist.
+    """
+    found: dict[str, str | None] = {
+        name: None for name in sorted(environ) if _MISLEADING.fullmatch(name)
+    }
+    return {**found, **dict.fromkeys(_FILES, os.devnull)}
+
+
+@contextmanager
+def applied(found: Mapping[str, str | None]) -> Iterator[None]:
+    """Change this process's environment inside a block."""
+    before = {name: os.environ.get(name) for name in found}
+    _apply(found)
+    try:
+        yield
+    finally:
+        _apply(before)
+
+
+def _apply(found: Mapping[str, str | None]) -> None:
+    for name, value in found.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
 
 
 def _past_the_proxy(url: str, environ: Mapping[str, str]) -> dict[str, str]:

@@ -109,7 +109,8 @@ class Faults:
         """
         with self._lock:
             if self._active.pop(number, None) is None:
-                raise UsageError(f"there is no fault {number}; on are {sorted(self._active)}")
+                on = ", ".join(map(str, sorted(self._active))) or "none"
+                raise UsageError(f"there is no fault {number}; on: {on}")
 
     def clear(self) -> None:
         """Turn all faults off."""
@@ -196,9 +197,9 @@ def _is_seconds(kind: str, value: str) -> None:
 def _is_reason(_: str, value: str) -> None:
     from wherry.emulator.batch.reasons import STUCK
 
-    words = {word for key in STUCK for word in (key, key.rpartition(":")[2])}
-    if value.partition(" ")[0].upper() not in words:
-        raise UsageError(unknown("reason to be stuck:", value, STUCK))
+    words = {key.rpartition(":")[2] for key in STUCK}
+    if value.partition(" ")[0].upper() not in words | STUCK.keys():
+        raise UsageError(unknown("reason to be stuck:", value, words))
 
 
 _VALUES: dict[str, Callable[[str, str], None]] = {

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from wherry.emulator import record
+from wherry.emulator import exports, record
 from wherry.emulator.batch.errors import BatchError
 from wherry.emulator.record import Record
 from wherry.emulator.settings import Settings
@@ -59,7 +59,7 @@ def host(
         UsageError: a setting cannot be honoured.
     """
     own = replace(record.own_record(), log=log, region=settings.region, state=settings.state or "")
-    with _signals() as wait:
+    with _signals() as wait, exports.applied(exports.blind(os.environ)):
         record.claim(own)
         try:
             if verbose:
@@ -93,14 +93,16 @@ def make(settings: Settings) -> Emulator:
 
 
 def start(emulator: Emulator, settings: Settings) -> None:
-    """Start an emulator, and word what may be in the way.
+    """Start an emulator, wait until it has its queues, and word what may be in the way.
 
     Raises:
         LaunchError: the port is taken, or something is not installed.
         UsageError: a setting cannot be honoured.
     """
     try:
-        emulator.start()
+        with exports.applied(exports.blind(os.environ)):
+            emulator.start()
+            emulator.service()
     except ModuleNotFoundError as error:
         raise _missing(error) from None
     except BatchError as error:  # as AWS would refuse it: the region

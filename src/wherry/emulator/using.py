@@ -194,7 +194,7 @@ def running(
         if not patch_environment:
             yield aws
             return
-        with _environment(aws.changes(os.environ)):
+        with exports.applied(aws.changes(os.environ)):
             yield aws
 
 
@@ -207,21 +207,3 @@ def started(settings: Settings) -> Iterator[Running]:
         yield Running(emulator)
     finally:
         emulator.stop()
-
-
-@contextmanager
-def _environment(found: Mapping[str, str | None]) -> Iterator[None]:
-    before = {name: os.environ.get(name) for name in found}
-    _apply(found)
-    try:
-        yield
-    finally:
-        _apply(before)
-
-
-def _apply(found: Mapping[str, str | None]) -> None:
-    for name, value in found.items():
-        if value is None:
-            os.environ.pop(name, None)
-        else:
-            os.environ[name] = value

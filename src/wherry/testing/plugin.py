@@ -110,16 +110,16 @@ def wherry_aws(
     """
     import os
 
+    from wherry.emulator import exports
+
     aws = wherry_emulator_server
-    aws.reset()
-    pace = aws.clock.scale
-    for name, value in aws.changes(os.environ).items():
+    for name, value in (exports.blind(os.environ) | aws.changes(os.environ)).items():
         if value is None:
             monkeypatch.delenv(name, raising=False)
         else:
             monkeypatch.setenv(name, value)
-    for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
-        monkeypatch.setenv(name, os.devnull)
+    aws.reset()
+    pace = aws.clock.scale
     yield aws
     aws.faults.clear()
     aws.clock.set_scale(pace)

@@ -152,15 +152,21 @@ def decide(plane: Plane, job: Entry, outcome: Outcome) -> None:
     reason = _reason(plane, job, outcome)
     if job.kind == "multinode":
         job.runs[-1].status_reason = reason
-    was_ended = job.timed_out or job.is_terminated
-    job.timed_out = False
-    may_retry = not was_ended and not outcome.success and not _array_is_cancelled(plane, job)
-    if may_retry and retries.again(job, outcome):
+    if will_retry(plane, job, outcome):
         lifecycle.run_again(plane, job)
         return
+    was_ended = job.timed_out or job.is_terminated
+    job.timed_out = False
     status = "SUCCEEDED" if outcome.success and not was_ended else "FAILED"
-    nodes.end_main(plane, job, status, reason)
+    nodes.end_all(plane, job, status, reason)
     lifecycle.finish(plane, job, status, reason)
+
+
+def will_retry(plane: Plane, job: Entry, outcome: Outcome) -> bool:
+    """Tell whether an attempt is to be followed by another, as far as can be known by now."""
+    if outcome.success or job.timed_out or job.is_terminated:
+        return False
+    return not _array_is_cancelled(plane, job) and retries.again(job, outcome)
 
 
 def stop(plane: Plane, job: Entry) -> bool:

@@ -6,7 +6,7 @@ The book counts and finds; it decides nothing, and knows neither engine nor queu
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass, field
 
 from wherry.emulator.batch.placing import Place
@@ -66,6 +66,7 @@ class Book:
         self.gone: list[str] = []
         self._queues: dict[str, dict[str, dict[str, Entry]]] = {}
         self._totals = dict.fromkeys(STATES, 0)
+        self._shares: dict[str, dict[str, int]] = {}
         self._serials = itertools.count(1)
         self._lines = itertools.count(1)
 
@@ -135,6 +136,10 @@ class Book:
         by_status = self._queues.get(queue_arn, {})
         return any(jobs for status, jobs in by_status.items() if status not in ENDED)
 
+    def shares(self, queue_arn: str) -> Set[str]:
+        """Return the share identifiers of a queue that have jobs which have not ended."""
+        return self._shares.get(queue_arn, {}).keys()
+
     def totals(self) -> dict[str, int]:
         """Return how many jobs, children and nodes included, are in each state."""
         return dict(self._totals)
@@ -156,3 +161,12 @@ class Book:
             ids[job.id] = job
         else:
             del ids[job.id]
+        share = job.request.get("shareIdentifier")
+        if share and not job.ended:
+            self._count_share(job.queue_arn, share, step)
+
+    def _count_share(self, queue_arn: str, share: str, step: int) -> None:
+        active = self._shares.setdefault(queue_arn, {})
+        active[share] = active.get(share, 0) + step
+        if not active[share]:
+            del active[share]

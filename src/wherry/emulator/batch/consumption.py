@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from wherry.emulator.batch import limits, paging
 from wherry.emulator.batch.book import Entry
-from wherry.emulator.batch.listing import matches_name
+from wherry.emulator.batch.listing import check_token, matches_name
 from wherry.emulator.batch.ports import Document
 from wherry.emulator.batch.records import STATES
 from wherry.emulator.batch.refusal import refuse
@@ -18,6 +18,7 @@ from wherry.emulator.batch.refusal import refuse
 if TYPE_CHECKING:
     from wherry.emulator.batch.catalog import Catalog
     from wherry.emulator.batch.plane import Plane
+
 
 def of(catalog: Catalog, job: Entry) -> list[tuple[str, int]]:
     """Return the ARN of each consumable resource that a job asks for, and how much of it."""
@@ -38,6 +39,7 @@ def list_jobs(plane: Plane, request: Document) -> Document:
     keeps = [_filter(one) for one in request.get("filters") or ()]
     users = reversed(plane.users.get(resource.arn, {}).values())
     jobs = (job for job in users if all(keep(job) for keep in keeps))
+    check_token(request)
     shown, token = paging.page(jobs, _position, request, limits.PAGE)
     return paging.answer("jobs", [_summary(plane, job, resource.arn) for job in shown], token)
 

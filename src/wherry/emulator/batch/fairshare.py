@@ -111,6 +111,9 @@ class Order(Protocol):
     def first(self, count: int, now: float) -> list[Waiting]:
         """Return the first jobs in the order in which they would start."""
 
+    def everybody(self) -> Iterator[Waiting]:
+        """Return all who wait, within a share in their order."""
+
     def allowance(self, most: float) -> float:
         """Return how many of an amount of virtual CPUs a reservation leaves to the queue now."""
 
@@ -172,6 +175,10 @@ class Fifo:
     def first(self, count: int, _now: float) -> list[Waiting]:
         """Return the first jobs in their order."""
         return list(itertools.islice(self._line, count))
+
+    def everybody(self) -> Iterator[Waiting]:
+        """Return all who wait."""
+        return iter(self._line)
 
     def allowance(self, _most: float) -> float:
         """Return how many virtual CPUs the queue may use."""
@@ -327,6 +334,11 @@ class Fair:
             more[name] += vcpus_of(job)
             heapq.heapreplace(heap, (self._score(name, now, more[name]), number, name))
         return found
+
+    def everybody(self) -> Iterator[Waiting]:
+        """Return all who wait."""
+        lines = (share.line for share in self._shares.values())
+        return itertools.chain(self._parked.values(), *lines)
 
     def allowance(self, most: float) -> float:
         """Return how many virtual CPUs the queue may use."""

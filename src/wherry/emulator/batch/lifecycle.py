@@ -72,9 +72,11 @@ def consider(plane: Plane, job: Entry) -> None:
 def run_again(plane: Plane, job: Entry) -> None:
     """Send a job whose attempt has failed back to the front of its queue."""
     plane.placing.release(job.id, plane.clock.now())
+    plane.unplaced = True
     job.places = ()
     for member in plane.book.family_of(job):
-        move(plane, member, "RUNNABLE")
+        if member.status != "RUNNABLE":
+            move(plane, member, "RUNNABLE")
     _stand_in_line(plane, job, front=True)
 
 

@@ -9,6 +9,7 @@ says nothing of it. Without filters AWS documents no order; here too, newest fir
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
@@ -59,6 +60,20 @@ def matches_name(pattern: str, name: str) -> bool:
     return _fits(pattern.lower(), name.lower())
 
 
+def check_token(request: Document) -> None:
+    """Refuse a ``nextToken`` that no list of jobs has given.
+
+    Raises:
+        ClientError: it is refused.
+    """
+    token: str = request.get("nextToken") or ""
+    try:
+        position = base64.urlsafe_b64decode(token)
+    except ValueError:
+        position = b"?"
+    refuse(bool(token) and not position.isdigit(), f"Invalid nextToken: {token}")
+
+
 def _of_queue(plane: Plane, request: Document, status: str) -> Document:
     queue = plane.catalog.queue(request["jobQueue"])
     filters: list[Document] = request.get("filters") or []
@@ -75,6 +90,7 @@ def _of_queue(plane: Plane, request: Document, status: str) -> Document:
 def _page(
     plane: Plane, jobs: Iterable[Entry], key: Callable[[Entry], str], request: Document, most: int
 ) -> Document:
+    check_token(request)
     shown, token = paging.page(jobs, key, request, most)
     return paging.answer("jobSummaryList", [summary(plane, job) for job in shown], token)
 

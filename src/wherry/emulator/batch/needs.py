@@ -107,7 +107,8 @@ def _asked(job: Job) -> tuple[tuple[NodeNeed, ...], list[Document]]:
     groups = tuple(
         dataclasses.replace(need, count=len(list(same))) for need, same in itertools.groupby(needs)
     )
-    return groups, [entry for node in nodes for entry in _consumable_list(node)]
+    own = [entry for node in nodes for entry in _consumable_list(node)]
+    return groups, own or _consumable_list(whole)
 
 
 def _total(document: Document) -> Amounts:

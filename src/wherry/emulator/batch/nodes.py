@@ -119,6 +119,9 @@ def _main_ended(plane: Plane, parent: Entry, main: Entry, outcome: Outcome) -> N
     run.status_reason, run.containers = last.status_reason, last.containers
     plane.outcomes[parent.id] = outcome
     plane.book.touch(parent)
+    if not attempts.will_retry(plane, parent, outcome):
+        status = "SUCCEEDED" if outcome.success and not parent.timed_out else "FAILED"
+        lifecycle.move(plane, main, status, last.status_reason)
     stop(plane, parent)
 
 
@@ -130,8 +133,8 @@ def _conclude(plane: Plane, parent: Entry) -> None:
     attempts.decide(plane, parent, outcome)
 
 
-def end_main(plane: Plane, parent: Entry, status: str, reason: str) -> None:
-    """Give the main node the job's own end, and the others one if they have none."""
+def end_all(plane: Plane, parent: Entry, status: str, reason: str) -> None:
+    """Give the main node the job's own end, and the others one, if they have none."""
     for node in plane.book.family_of(parent):
         if node.ended:
             continue

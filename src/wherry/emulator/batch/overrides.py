@@ -115,7 +115,8 @@ def _overrides_of(job: Job) -> Iterable[Document]:
 def _merged(definition: _Same, request: _Same) -> Document:
     document: Document = definition.it.document
     if "nodeProperties" in document:
-        return {"nodeProperties": _node_properties(document["nodeProperties"], request.it)}
+        shown = _overridden(document, request.it, "containerProperties")
+        return {**shown, "nodeProperties": _node_properties(document["nodeProperties"], request.it)}
     return _overridden(document, request.it, "containerProperties")
 
 
@@ -130,8 +131,8 @@ def _raw_node(properties: Document, request: Document, index: int) -> Document:
     base: Document = {}
     for group in _covering(properties["nodeRangeProperties"], index, number):
         for name, part in group.items():
-            is_container = name == "container" and name in base
-            base[name] = {**base[name], **part} if is_container else part
+            is_nested = name == "container" and name in base
+            base[name] = _nested(base[name], part) if is_nested else part
     for override in _covering(_node_overrides(request), index, number):
         base = _raw(base, override, "container")
     return base
@@ -171,6 +172,18 @@ def _covering(groups: Iterable[Document], index: int, number: int) -> list[Docum
 
     found = sorted(filter(holds, groups), key=span, reverse=True)
     return [{k: v for k, v in group.items() if k != "targetNodes"} for group in found]
+
+
+def _nested(wide: Document, narrow: Document) -> Document:
+    """Lay the container of a narrow range over that of a wide one.
+
+    What a container has to have "can be specified in several places" (API reference,
+    ContainerProperties.vcpus); so what the narrow range leaves empty is that of the wide one.
+    """
+    result = {**wide, **{name: value for name, value in narrow.items() if value not in ([], None)}}
+    needs = "resourceRequirements"
+    result[needs] = _by(wide.get(needs) or (), narrow.get(needs) or (), "type")
+    return result
 
 
 def _node_overrides(request: Document) -> Sequence[Document]:

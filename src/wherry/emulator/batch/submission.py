@@ -114,6 +114,11 @@ def _check_queue(plane: Plane, queue: JobQueue, request: Document) -> None:
             "with a fair-share scheduling policy",
         )
         limits.check_share(share)
+        active = plane.book.shares(queue.arn)
+        refuse(
+            share not in active and len(active) >= limits.SHARES,
+            f"Job queue {queue.name} already has {limits.SHARES} active share identifiers",
+        )
     else:
         refuse(
             bool(share),

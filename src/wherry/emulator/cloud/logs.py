@@ -12,7 +12,7 @@ import json
 import logging
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import IO, Any
 
@@ -150,6 +150,7 @@ class _Stream:
     region: str
     group: str
     name: str
+    life: int = 0
     dropped: bool = False
     not_before: float = 0.0  # real, monotonic
     held: bytearray = field(default_factory=bytearray)
@@ -177,6 +178,8 @@ class LogSink:
         self._faults = faults
         self._streams: dict[tuple[str, str], _Stream] = {}
         self._pending: dict[tuple[str, str], _Stream] = {}
+        self._forgotten: set[str] = set()
+        self._life = 0
         self._changed = threading.Condition()
         self._stopping = False
         self._thread: threading.Thread | None = None
@@ -212,9 +215,17 @@ class LogSink:
             self._thread.join()
             self._thread = None
 
+    def forget(self, task_ids: Iterable[str]) -> None:
+        """Drop what tasks have yet to write, because they and their logs are forgotten."""
+        with self._changed:
+            self._forgotten.update(task_ids)
+            self._life += 1
+            self._streams.clear()
+            self._pending.clear()
+
     def __call__(self, task: Task, container: Container, data: bytes) -> None:
         """Take output; ``b""`` is the end."""
-        if not container.log_stream:
+        if not container.log_stream or task.id in self._forgotten:
             return
         key = (task.id, container.name)
         with self._changed:
@@ -227,12 +238,12 @@ class LogSink:
                 self._changed.notify()
             if not data:
                 del self._streams[key]
-        if not data and not stream.not_before:
+        if not data and not stream.dropped and not stream.not_before:
             self._write(stream)
 
     def _begin(self, task: Task, container: Container) -> _Stream:
         group = container.log_group or DEFAULT_GROUP
-        stream = _Stream(task.region, group, container.log_stream)
+        stream = _Stream(task.region, group, container.log_stream, self._life)
         labels = dict(task.labels)
         job = labels.get("job-id", ""), labels.get("job-name", ""), labels.get("queue", "")
         struck = {fault.kind: fault for fault in self._faults.for_job(LOG_FAULTS, *job)}
@@ -268,6 +279,8 @@ class LogSink:
         with stream.writing:
             with self._changed:
                 events, stream.events = stream.events, []
+                if stream.life != self._life:
+                    return
             if not stream.made:
                 self._store.create(stream.region, stream.group, stream.name)
                 stream.made = True

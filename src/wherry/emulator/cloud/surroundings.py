@@ -7,7 +7,7 @@ It decides only how a task reaches them.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from urllib.parse import urlsplit
 
 from wherry.emulator.batch.ports import Document
@@ -57,8 +57,15 @@ class Cloud:
         self.sink.stop()
         self.store.close()
 
-    def reset(self) -> None:
-        """Empty all of AWS but Batch; moto's state is shared by all emulators of a process."""
+    def reset(self, task_ids: Iterable[str]) -> None:
+        """Empty all of AWS but Batch; moto's state is shared by all emulators of a process.
+
+        Args:
+            task_ids: tasks that were running, and are forgotten with the rest.
+        """
+        for task_id in task_ids:
+            self.task_over(task_id)
+        self.sink.forget(task_ids)
         moto.reset()
         self.credentials.reset()
         self.store.forget()

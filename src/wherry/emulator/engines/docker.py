@@ -10,6 +10,7 @@ import logging
 import os
 import socket
 import threading
+import time
 import uuid
 from collections.abc import Callable
 from functools import partial
@@ -43,6 +44,10 @@ HOST_ALIAS = "host.docker.internal"
 """How containers reach this machine where the Engine runs in a virtual machine beside it."""
 
 CLOSING_SECONDS = 60.0
+"""How long `close` waits for containers to end."""
+
+AWAY_SECONDS = 5.0
+"""How long it does when the Engine does not answer."""
 
 
 class DockerEngine(Engine):
@@ -84,6 +89,7 @@ class DockerEngine(Engine):
         Raises:
             wherry.errors.LaunchError: there is no Engine that can be used; says why.
         """
+        self._address = os.environ.get("DOCKER_HOST", "")
         self._client = client = connect()
         self._undo.append(client.close)
         try:
@@ -127,7 +133,7 @@ class DockerEngine(Engine):
         self._undo.append(self._hands.close)
         self._deaths = Deaths(
             client,
-            partial(probe, os.environ.get("DOCKER_HOST", "")),
+            partial(probe, self._address),
             docker_labels.label_filter(docker_labels.LIFE, self._life),
             connected=lambda: self._keeper.do(self._look_after_all),
             died=lambda container, code: self._keeper.do(lambda: self._died(container, code)),
@@ -273,8 +279,22 @@ class DockerEngine(Engine):
                 self._quiet.set()
 
         self._keeper.do(lose_all)
-        if not self._quiet.wait(CLOSING_SECONDS):
-            _log.warning("some containers did not end; they are removed by force")
+        deadline = time.monotonic() + CLOSING_SECONDS
+        answered = time.monotonic()
+        while not self._quiet.wait(0.5):
+            now = time.monotonic()
+            if self._answers():
+                answered = now
+            if now > deadline or now - answered > AWAY_SECONDS:
+                _log.warning("some containers did not end; they are removed by force")
+                return
+
+    def _answers(self) -> bool:
+        try:
+            probe(self._address)
+        except OSError:
+            return False
+        return True
 
 
 def connect() -> APIClient:

@@ -101,18 +101,24 @@ class DockerHands:
 
     def in_background(self, action: Callable[[], None]) -> None:
         """Do something that may take a while, and that concerns the end of something."""
-        self._ends.submit(action)
+        self._submit(self._ends, action)
+
+    def _submit(self, pool: ThreadPoolExecutor, action: Callable[..., None], *args: object) -> None:
+        try:
+            pool.submit(action, *args)
+        except RuntimeError:  # closed; what this was about is gone, or the last sweep gets it
+            _log.debug("%s comes too late", action)
 
     # Starting.
 
     def hold(self, run: Run) -> None:
         """Start the container that holds the namespaces of a task."""
-        self._starts.submit(self._hold, run)
+        self._submit(self._starts, self._hold, run)
 
     def launch(self, run: Run, box: Box) -> None:
         """Create and start a container."""
         self._take_gpus(box)
-        self._starts.submit(self._launch, run, box)
+        self._submit(self._starts, self._launch, run, box)
 
     def pull(self, run: Run, box: Box) -> None:
         """Pull a container's image."""
@@ -292,7 +298,7 @@ class DockerHands:
 
     def signal(self, run: Run, box: Box, *, kill: bool) -> None:  # noqa: ARG002 — as `Hands`
         """Send the signal that asks a container to stop, or SIGKILL."""
-        self._ends.submit(self._signal, box, kill)
+        self._submit(self._ends, self._signal, box, kill)
 
     def _signal(self, box: Box, kill: bool) -> None:
         from docker.errors import APIError
@@ -312,7 +318,7 @@ class DockerHands:
 
     def examine(self, run: Run, box: Box, told_code: int | None) -> None:
         """Find out how a container ended, and tell its task."""
-        self._ends.submit(self._examine, run, box, told_code)
+        self._submit(self._ends, self._examine, run, box, told_code)
 
     def _examine(self, run: Run, box: Box, told_code: int | None) -> None:
         code, out_of_memory, why = told_code, False, ""
@@ -334,7 +340,7 @@ class DockerHands:
         for box in run.boxes.values():
             self._gpus.pop(box, None)
             self._by_container.pop(box.id, None)
-        self._ends.submit(self._clear_away, run)
+        self._submit(self._ends, self._clear_away, run)
 
     def _clear_away(self, run: Run) -> None:
         containers = filter(None, (*(box.id for box in run.boxes.values()), run.holder))
@@ -346,7 +352,7 @@ class DockerHands:
             self._keeper.do(partial(self._gone, run))
         else:
             # The Engine is away. It will be back; if not, closing gives up after a while.
-            again = partial(self._in_the_end, self._clear_away, run)
+            again = partial(self._submit, self._ends, self._clear_away, run)
             self._keeper.do(partial(self._keeper.later, TRY_AGAIN, again))
 
     def _remove_container(self, container: str) -> bool:
@@ -366,12 +372,6 @@ class DockerHands:
             _log.debug("%s could not be removed yet: %s", name, error)
             return False
         return True
-
-    def _in_the_end(self, action: Callable[[Run], None], run: Run) -> None:
-        try:
-            self._ends.submit(action, run)
-        except RuntimeError:  # closed meanwhile; the last sweep gets it
-            _log.debug("task %s is left to the last sweep", run.task.id)
 
     def _take_gpus(self, box: Box) -> None:
         """Give a container the GPUs with the lowest numbers that no other has."""

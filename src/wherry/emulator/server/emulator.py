@@ -344,9 +344,8 @@ class Emulator:
             self._close_services()
             for task_id in tasks:
                 engine.lose(task_id, "The emulator was reset.")
-                self._cloud.task_over(task_id)
             self.faults.clear()
-            self._cloud.reset()
+            self._cloud.reset(tasks)
             for region in regions:
                 self._remove_archive(region)
             self.service()

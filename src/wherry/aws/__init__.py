@@ -1,0 +1,1 @@
+"""Amazon Web Services: sessions, calls, facts and tables; nothing here runs apps."""
