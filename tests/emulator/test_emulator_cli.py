@@ -198,7 +198,8 @@ def test_an_address_where_nobody_answers_is_an_error() -> None:
 
 
 def test_a_new_user_finds_their_way() -> None:
-    started = emulator("start", "--detach", "--port", "0", "--engine", "process")
+    hostile = {"AWS_PROFILE": "none", "AWS_ENDPOINT_URL_BATCH": "http://127.0.0.1:1"}
+    started = emulator("start", "--detach", "--port", "0", "--engine", "process", env=hostile)
     assert started.code == 0, started.err
     own = record.find()
     assert own is not None
@@ -211,7 +212,6 @@ def test_a_new_user_finds_their_way() -> None:
             f"{sys.executable} -c 'import boto3; "
             'print(boto3.client("batch").describe_job_queues(jobQueues=["main"])["jobQueues"][0]["jobQueueName"])\''
         )
-        hostile = {"AWS_PROFILE": "none", "AWS_ENDPOINT_URL_BATCH": "http://127.0.0.1:1"}
         answer = subprocess.run(
             ["sh", "-c", script],
             env={**os.environ, **hostile, "HTTP_PROXY": "http://127.0.0.1:1"},
@@ -264,6 +264,32 @@ def test_a_port_of_another_program_is_named() -> None:
             assert "--port" in done.err
             assert "Traceback" not in done.err
     assert record.find() is None
+
+
+@pytest.mark.parametrize("more", [(), ("--detach",)])
+def test_a_region_that_does_not_exist_is_refused(more: tuple[str, ...]) -> None:
+    done = emulator("start", "--port", "0", "--engine", "process", "--region", "moon", *more)
+
+    assert (done.code, done.out) == (2, "")
+    assert "'moon'" in done.err
+    assert "Traceback" not in done.err
+
+
+def test_the_key_of_an_s3_server_is_shown_nowhere() -> None:
+    started = emulator(
+        *("start", "--detach", "--port", "0", "--engine", "process"),
+        *("--s3", "http://key:a-secret@127.0.0.1:1", "--no-bootstrap"),
+    )
+    assert started.code == 0, started.err
+    own = record.find()
+    assert own is not None
+
+    shown = started.out + emulator("status").out + emulator("status", "--json").out
+
+    assert "http://127.0.0.1:1" in started.out
+    assert "a-secret" not in shown
+    assert b"a-secret" not in Path(f"/proc/{own.pid}/cmdline").read_bytes()
+    assert emulator("stop").code == 0
 
 
 @pytest.mark.parametrize("more", [(), ("--detach",)])

@@ -154,6 +154,8 @@ class Daemon:
                 f"--exec-root={self._folder}/exec",
                 f"--pidfile={self._folder}/pid",
                 "--bridge=none",
+                # Not where the machine's own daemon may have networks.
+                "--default-address-pool=base=100.80.0.0/16,size=24",
                 "--iptables=false",
                 "--ip-masq=false",
             ],
@@ -183,9 +185,14 @@ class Daemon:
             containerd.unlink()
 
     def close(self) -> None:
-        """End it for good."""
+        """End it for good, and take away what one that was killed has mounted."""
         self.end()
         self._log.close()
+        mounts = [line.split()[1] for line in Path("/proc/mounts").read_text().splitlines()]
+        for mount in sorted(mounts, reverse=True):
+            if mount.startswith(f"{self._folder}/"):
+                subprocess.run(["umount", "--lazy", mount], check=False)
+        shutil.rmtree(self._folder)
 
 
 @pytest.fixture
@@ -210,7 +217,6 @@ def daemon(monkeypatch: pytest.MonkeyPatch) -> Iterator[Daemon]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ResourceWarning)
             gc.collect()
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")

@@ -243,6 +243,48 @@ def test_more_than_fifty_propagated_tags_fail_the_job(world: World) -> None:
     assert "tags" in world.describe(job)["statusReason"]
 
 
+def test_a_job_that_can_never_run_is_told_why_and_its_queue_is_reported_as_blocked(
+    world: World,
+) -> None:
+    job = world.submit(containerOverrides=_vcpus(512))
+    assert "statusReason" not in world.describe(job)
+
+    world.turn(600)
+
+    reason = world.describe(job)["statusReason"]
+    assert reason.startswith("MISCONFIGURATION:")
+    kind, resources, detail = world.surroundings.events[-1]
+    assert kind == "Batch Job Queue Blocked"
+    assert resources == [world.describe(job)["jobArn"], world.queue.arn]
+    assert (detail["status"], detail["statusReason"]) == ("RUNNABLE", reason)
+
+
+def test_a_queues_time_limit_cancels_the_job_that_blocks_it(world: World) -> None:
+    job = world.submit(containerOverrides=_vcpus(512))
+    world.turn(600)
+    limit = {
+        "reason": world.describe(job)["statusReason"],
+        "state": "RUNNABLE",
+        "maxTimeSeconds": 600,
+        "action": "CANCEL",
+    }
+    world.add_queue("limited", time_limits=[limit])
+    limited = world.submit(jobQueue="limited", containerOverrides=_vcpus(512))
+
+    world.turn(1800)
+
+    shown = world.describe(limited)
+    assert (shown["status"], shown["isCancelled"]) == ("FAILED", True)
+    assert shown["statusReason"].startswith(
+        "Canceled by JobStateTimeLimit action due to reason: MISCONFIGURATION:"
+    )
+    assert world.status(job) == "RUNNABLE"
+
+
+def _vcpus(number: int) -> dict[str, object]:
+    return {"resourceRequirements": [{"type": "VCPU", "value": str(number)}]}
+
+
 def _pair() -> dict[str, object]:
     container = {
         "image": "busybox",

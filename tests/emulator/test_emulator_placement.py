@@ -347,6 +347,7 @@ def test_what_is_not_replenishable_does_not_come_back(world):
 
     assert world.started() == []
     assert world.resources.consumable(token).in_use == 1
+    assert world.resources.kept == [("credit", 1)]
 
 
 def test_a_job_waits_for_a_consumable_resource_that_was_deleted(world):

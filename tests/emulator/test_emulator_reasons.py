@@ -134,6 +134,12 @@ _ON_EC2 = {
         {"instanceTypes": ["m5.xlarge"]},
         reasons.REQUIREMENT,
     ),
+    "more than maxvCpus, and than any type": (
+        64,
+        {"vcpus": 5000},
+        {"instanceTypes": ["optimal"]},
+        reasons.MAX_RESOURCE,
+    ),
     "no type has a GPU": (64, {"gpus": 1}, {"instanceTypes": ["optimal"]}, reasons.REQUIREMENT),
     "the wrong architecture": (
         64,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from support.emulated import MemoryArchive, World, multinode
+from support.emulated import FARGATE, MemoryArchive, World, multinode
 from wherry.emulator.batch.archive import SqliteArchive
 from wherry.errors import LaunchError
 
@@ -59,6 +59,20 @@ def test_a_running_job_ends_as_if_its_host_had_gone(archive: MemoryArchive) -> N
     assert shown["statusReason"] == f"Host EC2 (instance {instance}) terminated."
     assert shown["attempts"][0]["statusReason"] == shown["statusReason"]
     assert "exitCode" not in shown["container"]
+
+
+def test_on_fargate_a_running_job_ends_as_an_interrupted_task(archive: MemoryArchive) -> None:
+    world = World(archive=archive, kind="FARGATE")
+    world.define("fargate", FARGATE)
+    job = world.submit("fargate")
+    world.begin(job)
+
+    shown = again(world, archive).describe(job)
+
+    assert (shown["status"], shown["statusReason"]) == (
+        "FAILED",
+        "Your Spot Task was interrupted.",
+    )
 
 
 def test_a_lost_attempt_is_retried_by_rule(archive: MemoryArchive) -> None:

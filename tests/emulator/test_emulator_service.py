@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from support.emulated import REGION, SIMPLE, FakeEngine, FakeSurroundings, HandClock, World
+from support.emulated import FARGATE, REGION, FakeEngine, FakeSurroundings, HandClock, World
 from support.waiting import until
 from wherry.emulator.batch import actions
 from wherry.emulator.batch.errors import ClientError
@@ -219,22 +219,7 @@ def test_a_reclaimed_instance_takes_all_its_jobs_which_are_retried_by_rule() -> 
 
 def test_on_fargate_only_the_job_itself_is_interrupted() -> None:
     world = World(kind="FARGATE_SPOT")
-    container = {
-        **SIMPLE["containerProperties"],
-        "executionRoleArn": "arn:aws:iam::123456789012:role/x",
-        "resourceRequirements": [
-            {"type": "VCPU", "value": "1"},
-            {"type": "MEMORY", "value": "2048"},
-        ],
-    }
-    world.define(
-        "fargate",
-        {
-            "type": "container",
-            "containerProperties": container,
-            "platformCapabilities": ["FARGATE"],
-        },
-    )
+    world.define("fargate", FARGATE)
     job, other = world.submit("fargate"), world.submit("fargate")
     world.begin(job)
     world.begin(other)

@@ -184,6 +184,21 @@ SIMPLE: Document = {
 }
 
 
+FARGATE: Document = {
+    "type": "container",
+    "containerProperties": {
+        "image": "busybox",
+        "command": ["true"],
+        "executionRoleArn": "arn:aws:iam::123456789012:role/execution",
+        "resourceRequirements": [
+            {"type": "VCPU", "value": "1"},
+            {"type": "MEMORY", "value": "2048"},
+        ],
+    },
+    "platformCapabilities": ["FARGATE"],
+}
+
+
 def multinode(nodes: int = 3, main: int = 0) -> Document:
     """Return a definition of a multi-node job."""
     return {

@@ -30,6 +30,7 @@ class Resources:
         self._environments: dict[str, ComputeEnvironment] = {}
         self._policies: dict[str, SchedulingPolicy] = {}
         self._consumables: dict[str, ConsumableResource] = {}
+        self.kept: list[tuple[str, int]] = []
 
     def queues(self) -> Iterable[JobQueue]:
         return list(self._queues.values())
@@ -42,6 +43,9 @@ class Resources:
 
     def consumable(self, ref: str) -> ConsumableResource:
         return _found(self._consumables, ref)
+
+    def keep(self, record: ConsumableResource) -> None:
+        self.kept.append((record.name, record.in_use))
 
     def add_queue(self, name: str, *environments: str, **more: Any) -> JobQueue:
         arns = [f"{_ARN}:compute-environment/{each}" for each in environments]

@@ -250,7 +250,7 @@ def _show(own: Record, settings: Settings) -> None:
         rows.append(("clock", f"{settings.scale:g} emulated seconds each second"))
     rows.append(("state", own.state or "in memory, gone at the end"))
     if settings.s3:
-        rows.append(("S3", settings.s3))
+        rows.append(("S3", _without_key(settings.s3)))
     print(paint(f"AWS Batch on this machine: {own.url}", "bold"))
     print("\n".join(f"  {name:<8}{one_line(value)}" for name, value in rows))
     print(f"\n{_TRY}", flush=True)
@@ -281,6 +281,11 @@ def _bracketed(found: dict[str, Any]) -> str:
 def _queue(queue: dict[str, Any]) -> str:
     waiting = sum(queue["jobs"].get(state, 0) for state in _WAITING)
     return f"{queue['name']} ({waiting} waiting)" if waiting else str(queue["name"])
+
+
+def _without_key(url: str) -> str:
+    scheme, _, rest = url.partition("://")
+    return f"{scheme}://{rest.rpartition('@')[2]}"
 
 
 def _amount(text: str) -> float:

@@ -1,8 +1,8 @@
-"""The process of a detached emulator: ``python …/_serve.py PLAN``.
+"""The process of a detached emulator: ``python …/_serve.py``.
 
-A file of its own, so that a list of processes shows what this one is for. The plan is a JSON
-object with ``settings``, ``log`` and ``verbose``. The answer goes to descriptor 3, which then is
-closed: ``{"record": …}``, or ``{"error": …, "kind": …}``.
+A file of its own, so that a list of processes shows what this one is for. Its plan, a JSON object
+with ``settings``, ``log`` and ``verbose``, comes on standard input. The answer goes to descriptor
+3, which then is closed: ``{"record": …}``, or ``{"error": …, "kind": …}``.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def main() -> int:
     from wherry.errors import WherryError
 
     os.set_inheritable(ANSWER, False)
-    plan = json.loads(sys.argv[1])
+    plan = json.load(sys.stdin)
 
     def ready(own: Record) -> None:
         _say({"record": asdict(own)})

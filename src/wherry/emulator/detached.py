@@ -48,7 +48,7 @@ def launch(settings: Settings, *, verbose: bool = False) -> Record:
     plan = {"settings": asdict(settings), "log": log, "verbose": verbose}
     reading, writing = os.pipe2(os.O_CLOEXEC)
     try:
-        pid = _spawn(json.dumps(plan), log, writing)
+        pid = _spawn(json.dumps(plan).encode(), log, writing)
     finally:
         os.close(writing)
     try:
@@ -60,21 +60,28 @@ def launch(settings: Settings, *, verbose: bool = False) -> Record:
         os.close(reading)
 
 
-def _spawn(plan: str, log: str, writing: int) -> int:
+def _spawn(plan: bytes, log: str, writing: int) -> int:
+    """Start the process; the plan, which may hold a key, comes by a pipe rather than in words."""
     append = os.O_WRONLY | os.O_CREAT | os.O_APPEND
-    return os.posix_spawn(
-        sys.executable,
-        [sys.executable, _serve.__file__, plan],
-        os.environ,
-        file_actions=[
-            (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-            (os.POSIX_SPAWN_OPEN, 1, log, append | os.O_TRUNC, 0o600),
-            (os.POSIX_SPAWN_DUP2, 1, 2),
-            (os.POSIX_SPAWN_DUP2, writing, _serve.ANSWER),
-        ],
-        setsid=True,
-        setsigdef=[signal.SIGINT, signal.SIGTERM, signal.SIGHUP],
-    )
+    theirs, ours = os.pipe2(os.O_CLOEXEC)
+    try:
+        os.write(ours, plan)  # far less than a pipe holds
+        return os.posix_spawn(
+            sys.executable,
+            [sys.executable, _serve.__file__],
+            os.environ,
+            file_actions=[
+                (os.POSIX_SPAWN_DUP2, theirs, 0),
+                (os.POSIX_SPAWN_OPEN, 1, log, append | os.O_TRUNC, 0o600),
+                (os.POSIX_SPAWN_DUP2, 1, 2),
+                (os.POSIX_SPAWN_DUP2, writing, _serve.ANSWER),
+            ],
+            setsid=True,
+            setsigdef=[signal.SIGINT, signal.SIGTERM, signal.SIGHUP],
+        )
+    finally:
+        os.close(theirs)
+        os.close(ours)
 
 
 def _answer(reading: int, pid: int, log: str) -> Record:

@@ -6,8 +6,9 @@
 ...     with aws.fault("throttle", operation="SubmitJob", rate=0.5):
 ...         batch.submit_job(jobName="a", jobQueue="main", jobDefinition="mine")
 
-Each has a port of its own, so that several may run side by side, and leaves no record that a
-command in a terminal would find.
+Each has a port, queues and jobs of its own, so that several may run side by side; what moto holds
+(buckets, logs, roles) is shared by all of one process, and a reset empties it for all. None leaves
+a record that a command in a terminal would find.
 """
 
 from __future__ import annotations

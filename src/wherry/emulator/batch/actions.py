@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from wherry.emulator.batch import arns, attempts
+from wherry.emulator.batch import attempts
 from wherry.emulator.batch.attempts import Flight
 from wherry.emulator.batch.ports import Document
 from wherry.emulator.engines.api import ESSENTIAL_EXITED
@@ -22,6 +22,13 @@ if TYPE_CHECKING:
     from wherry.emulator.batch.plane import Plane
 
 FARGATE_INTERRUPTED = "Your Spot Task was interrupted."
+
+
+def host_lost(instance_id: str) -> str:
+    """Return the status reason of an attempt whose host has gone; no instance is Fargate."""
+    if not instance_id:
+        return FARGATE_INTERRUPTED
+    return f"Host EC2 (instance {instance_id}) terminated."
 
 
 def reclaim(plane: Plane, instance_or_job: str) -> list[str]:
@@ -80,7 +87,6 @@ def status(plane: Plane) -> Document:
         "instances": instances,
         "held": sorted(plane.held),
         "definitions": sum(1 for one in plane.catalog.definitions() if one.status == "ACTIVE"),
-        "account": arns.make(plane.region, arns.JOB, "").split(":")[4],
     }
 
 
@@ -95,9 +101,7 @@ def _reclaim_instance(plane: Plane, instance_id: str) -> list[str]:
 
 
 def _lose(plane: Plane, flight: Flight) -> str:
-    instance = flight.place.instance_id
-    reason = f"Host EC2 (instance {instance}) terminated." if instance else FARGATE_INTERRUPTED
-    attempts.lose(plane, flight, reason)
+    attempts.lose(plane, flight, host_lost(flight.place.instance_id))
     return flight.job.id
 
 

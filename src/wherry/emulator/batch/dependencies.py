@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from wherry.emulator.batch import limits
 from wherry.emulator.batch.ports import Document
-from wherry.emulator.batch.refusal import refuse
+from wherry.emulator.batch.refusal import RefusedError, refuse
 
 if TYPE_CHECKING:
     from wherry.emulator.batch.book import Book, Entry
@@ -162,12 +162,12 @@ def _known(book: Book, need: Document) -> Entry:
     job_id = need.get("jobId") or ""
     refuse(not job_id, "A job dependency needs a jobId")
     found = book.jobs.get(job_id)
-    refuse(found is None, f"Job dependency {job_id} does not exist")
+    if found is None:
+        raise RefusedError(f"Job dependency {job_id} does not exist")
     refuse(
-        found is not None and found.kind == "node",
+        found.kind == "node",
         f"Job dependency {job_id} is a node; depend on its multi-node parallel job",
     )
-    assert found is not None  # noqa: S101 — for the type checker; refused above
     return found
 
 

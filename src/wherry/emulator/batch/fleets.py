@@ -181,14 +181,14 @@ class Managed(Fleet):
             return reasons.UNSUPPORTED
         if _is_gang(waiting) and self.environment.kind != _ON_DEMAND:
             return reasons.REQUIREMENT
+        if sum(need.vcpus * need.count for need in waiting.nodes) > bounds.most:
+            return reasons.MAX_RESOURCE
         launched: list[float] = []
         for need in waiting.nodes:
             host = self._hosts.smallest(need, waiting.architecture)
             if host is None:
                 return reasons.REQUIREMENT
             launched += [host.vcpus] * need.count
-        if sum(need.vcpus * need.count for need in waiting.nodes) > bounds.most:
-            return reasons.MAX_RESOURCE
         if bounds.is_strict:
             return reasons.MAX_RESOURCE if sum(launched) > bounds.most else ""
         return reasons.MAX_RESOURCE if sum(launched[:-1]) >= bounds.most else ""

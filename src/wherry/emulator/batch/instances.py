@@ -213,6 +213,7 @@ class Hosts:
         self, bounds: Bounds, name_arn: Callable[[str], str], new_hex: Callable[[int], str]
     ) -> None:
         self.bounds = bounds
+        self._fitting: dict[tuple[NodeNeed, str], tuple[HostType, ...]] = {}
         self.instances: dict[str, Instance] = {}
         self._name_arn = name_arn
         self._new_hex = new_hex
@@ -225,7 +226,9 @@ class Hosts:
 
     def resize(self, bounds: Bounds) -> None:
         """Take note of new bounds; instances that run go on."""
-        self.bounds = bounds
+        if bounds != self.bounds:
+            self.bounds = bounds
+            self._fitting.clear()
 
     def put(
         self, job_id: str, need: NodeNeed, architecture: str, *, alone: bool
@@ -277,7 +280,15 @@ class Hosts:
 
     def smallest(self, need: NodeNeed, architecture: str) -> HostType | None:
         """Return the type that is launched for a node; nothing when none will do."""
-        return next(iter(_fitting(self.bounds, need, architecture)), None)
+        return next(iter(self._types(need, architecture)), None)
+
+    def _types(self, need: NodeNeed, architecture: str) -> tuple[HostType, ...]:
+        key = (need, architecture)
+        if key not in self._fitting:
+            if len(self._fitting) >= _CACHED_SHAPES:
+                self._fitting.clear()
+            self._fitting[key] = _fitting(self.bounds, need, architecture)
+        return self._fitting[key]
 
     def _running(self, need: NodeNeed, architecture: str, *, alone: bool) -> Instance | None:
         shape = _shape(need, architecture, alone=alone)
@@ -294,7 +305,7 @@ class Hosts:
         return None
 
     def _launched(self, need: NodeNeed, architecture: str) -> Instance | None:
-        fitting = _fitting(self.bounds, need, architecture)
+        fitting = self._types(need, architecture)
         host = next((host for host in fitting if self._may_launch(host)), None)
         if host is None and fitting and self._empty:
             # Idle instances of other types make way, as AWS replaces what nobody needs.
@@ -323,7 +334,6 @@ def _shape(need: NodeNeed, architecture: str, *, alone: bool) -> _Shape:
     return (need.vcpus, need.memory_mib, need.gpus, need.instance_type, architecture, alone)
 
 
-@functools.lru_cache(maxsize=512)
 def _fitting(bounds: Bounds, need: NodeNeed, architecture: str) -> tuple[HostType, ...]:
     """Return the types for a node, best first.
 

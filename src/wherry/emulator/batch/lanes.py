@@ -41,6 +41,9 @@ class Resources(Protocol):
     def consumable(self, ref: str) -> ConsumableResource:
         """Return a consumable resource by its ARN."""
 
+    def keep(self, record: ConsumableResource) -> None:
+        """Take note that a record has changed."""
+
 
 @dataclass(eq=False)
 class Lane:

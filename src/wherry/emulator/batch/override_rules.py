@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 
-from wherry.emulator.batch import limits, overrides
+from wherry.emulator.batch import container_rules, limits, overrides
 from wherry.emulator.batch.ports import Document
 from wherry.emulator.batch.records import JobDefinition
 from wherry.emulator.batch.refusal import refuse
@@ -160,33 +160,22 @@ def _check_fargate(document: Document, request: Document) -> None:
             override.get(old) is not None,
             f"Container overrides {old} is not applicable for Fargate; use resourceRequirements.",
         )
-    asked = _fargate_total(document)
-    if asked is None:
-        return
-    vcpus, memory, gpus = asked
-    refuse(gpus > 0, "GPU resource requirements are not supported for Fargate.")
-    allowed = limits.FARGATE_MEMORY_MIB.get(f"{vcpus:g}")
+    needs = [
+        container.get("resourceRequirements") or [] for container in _containers_of_ecs(document)
+    ]
     refuse(
-        allowed is None,
-        f"Fargate resource requirements ({vcpus:g} vCPU, {memory:g} MiB) not valid.",
+        any(entry["type"] == "GPU" for each in needs for entry in each),
+        "GPU resource requirements are not supported for Fargate.",
     )
-    refuse(
-        allowed is not None and memory not in allowed,
-        f"Fargate resource requirements ({vcpus:g} vCPU, {memory:g} MiB) not valid.",
-    )
+    if needs:
+        container_rules.check_fargate_pair(*needs)
 
 
-def _fargate_total(document: Document) -> tuple[float, float, float] | None:
-    from wherry.emulator.batch import needs
-
+def _containers_of_ecs(document: Document) -> list[Document]:
     if "container" in document:
-        return needs.of_container(document["container"])
-    if "ecsProperties" in document:
-        task = document["ecsProperties"]["taskProperties"][0]
-        amounts = [needs.of_container(each) for each in task["containers"]]
-        vcpus, memory, gpus = (sum(each) for each in zip(*amounts, strict=True))
-        return vcpus, memory, gpus
-    return None
+        return [document["container"]]
+    tasks = (document.get("ecsProperties") or {}).get("taskProperties") or ()
+    return [container for task in tasks for container in task.get("containers") or ()]
 
 
 # -- multi-node -----------------------------------------------------------------------------------

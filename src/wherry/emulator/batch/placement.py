@@ -34,6 +34,7 @@ _BEFORE_ALL = -float("inf")
 _FRONT = 10**15
 _STUCK = "stuck-runnable"
 _ASKED_EVERY = 5.0
+_REPLENISHABLE = "REPLENISHABLE"
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,7 @@ class Placement:
         faults: Faults,
         new_hex: Callable[[int], str] | None = None,
     ) -> None:
+        self._catalog = catalog
         self._faults = faults
         self._lanes = Lanes(catalog, new_hex or _random_hex)
         self._verdicts = Verdicts(catalog, machine)
@@ -130,7 +132,7 @@ class Placement:
         if lane is not None:
             lane.order.ended(job_id, self._now)
         for resource, quantity in self._verdicts.consumables(running.waiting):
-            if resource.type == "REPLENISHABLE":
+            if resource.type == _REPLENISHABLE:
                 resource.in_use = max(0, resource.in_use - quantity)
         self._is_dirty = True
 
@@ -147,7 +149,7 @@ class Placement:
         fleet.restore(waiting, places)
         self._keep(self._lane(waiting.queue_arn), waiting, fleet)
         for resource, quantity in self._verdicts.consumables(waiting):
-            if resource.type == "REPLENISHABLE":
+            if resource.type == _REPLENISHABLE:
                 resource.in_use += quantity
         self._is_dirty = True
 
@@ -287,6 +289,8 @@ class Placement:
         self._keep(lane, head, fleet)
         for resource, quantity in self._verdicts.consumables(head):
             resource.in_use += quantity
+            if resource.type != _REPLENISHABLE:
+                self._catalog.keep(resource)  # what is gone is gone after a restart, too
         lane.blocked, lane.blocked_job = NEVER, ""
 
     def _block(self, lane: Lane, head: Waiting) -> None:

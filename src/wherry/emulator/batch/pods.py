@@ -3,7 +3,9 @@
 There is no Kubernetes here. Init containers come first, one after another, and each has to succeed;
 ``command`` is the entry point and ``args`` the command; ``$(NAME)`` stands for a variable of the
 container. A pod's end is that of its first container, since a task ends with its essential one.
-Output goes to CloudWatch Logs as with ECS: on EKS it would be up to the cluster where it goes.
+Output goes to CloudWatch Logs as with ECS: on EKS it would be up to the cluster where it goes. The
+host's network is used only where a definition asks for it in so many words, though Kubernetes jobs
+of AWS Batch have it by default: jobs that share this machine's ports would meet each other.
 """
 
 from __future__ import annotations

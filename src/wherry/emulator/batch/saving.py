@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from wherry.emulator.batch import arns, attempts, submission
+from wherry.emulator.batch import actions, arns, attempts, submission
 from wherry.emulator.batch.book import Entry
 from wherry.emulator.batch.ports import Document
 from wherry.emulator.batch.records import Attempt, JobDefinition
@@ -146,10 +146,10 @@ def _resume(plane: Plane, jobs: list[Entry], hosts: dict[str, list[str]]) -> Non
 def _lose(plane: Plane, job: Entry, instances: list[str]) -> None:
     """End the attempt that ran when the process died.
 
-    What was on Fargate had no instance that the text could name; it has the zone's, so to speak.
+    On Fargate there is no instance to name; there it is the text of an interrupted task.
     """
-    instance = next((instance for instance in instances if instance), "i-00000000000000000")
-    outcome = Outcome(False, f"Host EC2 (instance {instance}) terminated.")
+    instance = next((instance for instance in instances if instance), "")
+    outcome = Outcome(False, actions.host_lost(instance))
     now = plane.clock.now_ms()
     for each in (job, *plane.book.family_of(job)):
         if each.runs and not each.runs[-1].stopped_at:

@@ -53,7 +53,7 @@ class Metadata:
         Returns:
             A JSON value, or ``None`` where there is nothing.
         """
-        token, *words = [word for word in path.split("/") if word]
+        token, *words = [word for word in path.split("/") if word] or [""]
         with self._lock:
             task_id = self._tasks.get(token)
             if task_id is None:

@@ -114,7 +114,7 @@ def _from_ssm(value_from: str, region: str) -> str:
     for candidate in (name, f"/{name}"):
         found = backend.get_parameters([candidate]).get(candidate)
         if found is not None:
-            return str(found.value)
+            return str(found.response_object(decrypt=True)["Value"])
     raise LookupError(
         f"{_PULL} unable to retrieve secrets from ssm: service call has been retried 1 time(s):"
         f" invalid parameters: {name}"
