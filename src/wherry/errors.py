@@ -13,6 +13,11 @@
     ├── StateError                       the app is not in a state that allows this
     ├── WaitTimeout (TimeoutError)       the app had not finished in the time given
     ├── AppFailedError                   the app finished, and not well
+    ├── AwsError                         AWS refused a call, or failed at it
+    │   ├── CredentialsError             there are none, or AWS does not take them
+    │   ├── ThrottledError               AWS was asked too often, for longer than we wait
+    │   ├── UnreachableError             the endpoint gave no answer
+    │   └── LostReply                    sent, and nobody knows whether it was carried out
     └── PluginError                      an entry point of another package failed to load
 
 A class's docstring is its documentation and its message when none is given.
@@ -78,6 +83,54 @@ class WaitTimeout(WherryError, TimeoutError):  # noqa: N818 — like `TimeoutErr
 
 class AppFailedError(WherryError):
     """The app finished without success."""
+
+
+class AwsError(WherryError):
+    """AWS did not do what it was asked to do.
+
+    Args:
+        message: what happened, with AWS's own words.
+        code: AWS's name for the error, such as ``AccessDeniedException``; empty without one.
+        operation: what was asked, such as ``SubmitJob``.
+        status: the HTTP status; 0 when there was no answer.
+        request_id: what AWS's support asks for.
+    """
+
+    def __init__(
+        self,
+        message: str | None = None,
+        *,
+        code: str = "",
+        operation: str = "",
+        status: int = 0,
+        request_id: str = "",
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.operation = operation
+        self.status = status
+        self.request_id = request_id
+
+    @property
+    def denied(self) -> bool:
+        """Whether the caller is known, and not allowed to do this."""
+        return self.code.startswith(("AccessDenied", "UnauthorizedOperation", "NotAuthorized"))
+
+
+class CredentialsError(AwsError):
+    """There are no AWS credentials, or AWS does not take those that there are."""
+
+
+class ThrottledError(AwsError):
+    """AWS was asked too often, and went on saying so for longer than we wait."""
+
+
+class UnreachableError(AwsError):
+    """The endpoint of AWS gave no answer."""
+
+
+class LostReply(AwsError):  # noqa: N818 — like a lost letter: what happened, not what is wrong
+    """The call was sent, and nobody knows whether it was carried out."""
 
 
 class PluginError(WherryError):

@@ -50,7 +50,10 @@ def test_a_job_fetches_credentials_in_the_format_of_ecs(running: Emulator) -> No
 
 
 def test_a_job_without_a_role_gets_none(running: Emulator) -> None:
-    job = run(client(running, "batch"), ["sh", "-c", "env | grep -c CREDENTIALS || true"])
+    job = run(
+        client(running, "batch"),
+        ["sh", "-c", "env | grep -cE 'CONTAINER_CREDENTIALS|ACCESS_KEY' || true"],
+    )
 
     assert lines(client(running, "logs"), job) == ["0"]
 

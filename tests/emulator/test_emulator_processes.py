@@ -84,22 +84,22 @@ def test_an_entry_point_comes_before_the_command(bench):
 
 
 @pytest.mark.parametrize(
-    ("command", "code", "words"),
+    ("command", "words"),
     [
-        ("no-such-program", 127, 'exec: "no-such-program": executable file not found in $PATH'),
-        ("./none", 127, 'exec: "./none": stat ./none: no such file or directory'),
-        ("/etc/passwd", 126, 'exec: "/etc/passwd": permission denied'),
-        ("/etc", 126, 'exec: "/etc": is a directory'),
+        ("no-such-program", 'exec: "no-such-program": executable file not found in $PATH'),
+        ("./none", 'exec: "./none": stat ./none: no such file or directory'),
+        ("/etc/passwd", 'exec: "/etc/passwd": permission denied'),
+        ("/etc", 'exec: "/etc": is a directory'),
     ],
 )
 def test_a_missing_program_fails_the_start_in_the_words_of_the_container_runtime(
-    bench, command, code, words
+    bench, command, words
 ):
     ended = bench.run(command)
 
     exit_code, reason = end_of(ended)
     assert ended.reason == FAILED_TO_START
-    assert exit_code == code
+    assert exit_code is None
     assert reason.startswith("CannotStartContainerError: Error response from daemon: ")
     assert words in reason
     assert len(reason) <= 255

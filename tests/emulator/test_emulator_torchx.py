@@ -66,25 +66,31 @@ def test_one_replica_runs_and_is_described_listed_and_read(torchx: Torchx):
     assert "echo" in torchx("describe", handle)
 
 
-def test_three_replicas_know_each_other(torchx: Torchx):
-    # TorchX hands rank 0's address to a command as ${rank0_env}, the name of a variable.
-    handle = torchx(
-        "run",
-        "-s",
-        "aws_batch",
-        "-cfg",
-        "queue=main",
-        "utils.sh",
-        "--num_replicas",
-        "3",
-        "--memMB",
-        "128",
-        'echo "node $AWS_BATCH_JOB_NODE_INDEX of $AWS_BATCH_JOB_NUM_NODES"; sleep 2',
-    ).strip()
+COMPONENT = """
+import torchx.specs as specs
+
+SCRIPT = '''
+main=${AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS:-main}
+echo "node $AWS_BATCH_JOB_NODE_INDEX of $AWS_BATCH_JOB_NUM_NODES at $main"
+sleep 2
+'''
+
+def three() -> specs.AppDef:
+    role = specs.Role("node", "busybox", entrypoint="sh", args=["-c", SCRIPT], num_replicas=3,
+                      resource=specs.Resource(cpu=1, gpu=0, memMB=128))
+    return specs.AppDef("three", roles=[role])
+"""
+
+
+def test_three_replicas_know_each_other(torchx: Torchx, tmp_path: Path):
+    (tmp_path / "gang.py").write_text(COMPONENT)
+
+    handle = torchx("run", "-s", "aws_batch", "-cfg", "queue=main", "gang.py:three").strip()
 
     assert ended(torchx, handle) == "SUCCEEDED"
-    for index in range(3):
-        assert f"node {index} of 3" in torchx("log", f"{handle}/sh/{index}")
+    assert "node 0 of 3 at main" in torchx("log", f"{handle}/node/0")
+    for index in (1, 2):
+        assert f"node {index} of 3 at 127." in torchx("log", f"{handle}/node/{index}")
 
 
 def test_a_running_app_is_cancelled(torchx: Torchx):

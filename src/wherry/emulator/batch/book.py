@@ -83,6 +83,13 @@ class Book:
         self._serials = itertools.count(serial + 1)
         self._lines = itertools.count(line + 1)
 
+    def find(self, reference: str) -> Entry | None:
+        """Return the job with an id; an ARN, whose last part is the id, will do as well.
+
+        AWS takes ARNs where it asks for ids: TorchX 0.7.0 depends on it.
+        """
+        return self.jobs.get(reference.rpartition("/")[2])
+
     def add(self, job: Entry, family: list[Entry]) -> None:
         """Take in a submission: a job with its children or nodes."""
         self.jobs[job.id] = job

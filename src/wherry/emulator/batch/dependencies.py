@@ -161,7 +161,7 @@ def _check_sequence(book: Book, need: Document, size: int) -> None:  # noqa: ARG
 def _known(book: Book, need: Document) -> Entry:
     job_id = need.get("jobId") or ""
     refuse(not job_id, "A job dependency needs a jobId")
-    found = book.jobs.get(job_id)
+    found = book.find(job_id)
     if found is None:
         raise RefusedError(f"Job dependency {job_id} does not exist")
     refuse(

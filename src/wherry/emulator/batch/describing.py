@@ -35,7 +35,7 @@ def describe_jobs(plane: Plane, request: Document) -> Document:
         len(asked) > limits.DESCRIBED_JOBS,
         f"Maximum number of jobs supported is {limits.DESCRIBED_JOBS}",
     )
-    found = (plane.book.jobs.get(job_id) for job_id in dict.fromkeys(asked))
+    found = dict.fromkeys(map(plane.book.find, asked))
     return {"jobs": [detail(plane, job) for job in found if job is not None]}
 
 

@@ -102,7 +102,7 @@ def follow(plane: Plane, child: Entry, parent: Entry) -> None:
 
 def _end(plane: Plane, job_id: str, reason: str, end: Callable[[Plane, Entry, str], None]) -> None:
     refuse(not job_id, "jobId must not be empty")
-    job = plane.book.jobs.get(job_id)
+    job = plane.book.find(job_id)
     if job is None:
         return
     refuse(

@@ -43,7 +43,7 @@ def list_jobs(plane: Plane, request: Document) -> Document:
     refuse(bool(status) and status not in STATES, f"Invalid job status: {status}")
     if given[0] == "jobQueue":
         return _of_queue(plane, request, status)
-    parent = plane.book.jobs.get(request[given[0]])
+    parent = plane.book.find(request[given[0]])
     family = plane.book.family_of(parent) if parent is not None else []
     kind = "child" if given[0] == "arrayJobId" else "node"
     wanted = status or "RUNNING"

@@ -225,7 +225,7 @@ class Plane:
                 ending.terminate(self, job, "Job queue was deleted")
 
     def _tags(self, arn: str, tags: dict[str, str] | None) -> dict[str, str] | None:
-        job = self.book.jobs.get(arn.rpartition("/")[2])
+        job = self.book.find(arn)
         if job is None:
             return None
         if job.parent:

@@ -41,20 +41,24 @@ def role_arn(name: str, region: str) -> str:
     return f"arn:{moto.partition(region)}:iam::{ACCOUNT}:role/{name}"
 
 
-def bootstrap(
-    region: str,
-    call: Callable[[str, Document], Document],
-    make_bucket: Callable[[str], None] | None = None,
-) -> None:
-    """Make all of it, unless it is there from an earlier life.
+def make_account(region: str, make_bucket: Callable[[str], None] | None = None) -> None:
+    """Make what all regions share: the roles and the bucket.
 
     Args:
-        region: which.
-        call: carries out an operation of Batch in it.
+        region: whose partition it is for.
         make_bucket: makes the bucket where S3 is not moto's.
     """
     _make_roles(region)
     (make_bucket or _make_bucket)(BUCKET)
+
+
+def make_queues(region: str, call: Callable[[str, Document], Document]) -> None:
+    """Make a region's queues, unless they are there from an earlier life.
+
+    Args:
+        region: which.
+        call: carries out an operation of Batch in it.
+    """
     known = {queue["jobQueueName"] for queue in call("DescribeJobQueues", {})["jobQueues"]}
     for name, resources in _QUEUES.items():
         if name not in known:

@@ -1,14 +1,13 @@
 """From a container's command to a program: where it is, and ECS's words when it is not there.
 
-The words and codes are those of Docker, which ECS hands on as they are. A program that is missing
-fails the start with code 127, one that may not be executed with 126: the ECS agent looks at the
-container after a start that failed, and reports the code that Docker has recorded. A file that the
-kernel cannot execute, or whose interpreter is missing, is found out only inside the started
-container: its log has one line, its code is 255.
+The words are those of Docker, which ECS hands on as they are. What never ran has no exit code: the
+ECS agent records one only for a container that has started and finished, and clients of AWS Batch
+see none (nextflow #5657: ``Command exit status: -``). A file that the kernel cannot execute, or
+whose interpreter is missing, is found out only inside the started container: its log has one line,
+its code is 255.
 
-Facts: amazon-ecs-agent, ``docker_client.go`` (`startContainer`), and its issue #218 (``STOPPED,
-Exit 128, Reason CannotStartContainerError``); cromwell #4604, nextflow #5657 (the text, and that it
-is cut after 255 characters); docker run, "Exit status".
+Facts: amazon-ecs-agent, ``docker_client.go`` (`MetadataFromContainer`); cromwell #4604, nextflow
+#5657 (the text, and that it is cut after 255 characters).
 """
 
 from __future__ import annotations
@@ -25,7 +24,6 @@ _FACE = (
     "OCI runtime create failed: runc create failed: unable to start container process: "
 )
 _MOST = 255
-_MISSING, _FORBIDDEN, _OTHER = 127, 126, 128
 BROKEN = 255
 """The code of a container whose program was found and could not be executed."""
 
@@ -36,13 +34,12 @@ class CannotStart(Exception):  # noqa: N818 — said of a container, as ECS says
     """A container cannot be started.
 
     Args:
-        code: its exit code.
         words: why, as the runtime says it.
     """
 
-    def __init__(self, code: int | None, words: str) -> None:
+    def __init__(self, words: str) -> None:
         super().__init__(words)
-        self.end: End = (code, f"{_FACE}{words}: unknown"[:_MOST])
+        self.end: End = (None, f"{_FACE}{words}: unknown"[:_MOST])
 
 
 def program_of(argv: list[str], path: str, cwd: str) -> str:
@@ -63,13 +60,13 @@ def program_of(argv: list[str], path: str, cwd: str) -> str:
             return found
         if os.path.exists(found):
             what = "is a directory" if os.path.isdir(found) else "permission denied"
-            raise CannotStart(_FORBIDDEN, f'exec: "{name}": {what}')
-        raise CannotStart(_MISSING, f'exec: "{name}": stat {name}: no such file or directory')
+            raise CannotStart(f'exec: "{name}": {what}')
+        raise CannotStart(f'exec: "{name}": stat {name}: no such file or directory')
     for folder in path.split(":"):
         found = f"{folder or cwd}/{name}"
         if os.access(found, os.X_OK) and not os.path.isdir(found):
             return found if found.startswith("/") else f"{cwd}/{found}"
-    raise CannotStart(_MISSING, f'exec: "{name}": executable file not found in $PATH')
+    raise CannotStart(f'exec: "{name}": executable file not found in $PATH')
 
 
 def of_error(error: StartError, name: str) -> End:
@@ -78,10 +75,10 @@ def of_error(error: StartError, name: str) -> End:
     if error.stage == "limit":
         words = f"error setting rlimit for ready process: {words}"
     elif error.stage == "exec" and error.code == _EACCES:
-        return CannotStart(_FORBIDDEN, f'exec: "{name}": {words}').end
+        return CannotStart(f'exec: "{name}": {words}').end
     elif error.stage == "fork":
-        return CannotStart(None, f"fork: {words}").end
-    return CannotStart(_OTHER, words).end
+        return CannotStart(f"fork: {words}").end
+    return CannotStart(words).end
 
 
 def is_broken(error: StartError) -> bool:

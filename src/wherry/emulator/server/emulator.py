@@ -24,7 +24,7 @@ from wherry.emulator.batch.ports import Document
 from wherry.emulator.batch.service import BatchService
 from wherry.emulator.clock import Clock
 from wherry.emulator.cloud import moto
-from wherry.emulator.cloud.bootstrap import bootstrap
+from wherry.emulator.cloud.bootstrap import make_account, make_queues
 from wherry.emulator.cloud.surroundings import Cloud
 from wherry.emulator.faults import Faults
 from wherry.emulator.server.admin import Admin, faults_of
@@ -121,6 +121,7 @@ class Emulator:
         self._undo.callback(self._close_services)
         for address in self._engine.addresses():
             self._listener.bind(address)
+        self._make_account()
         for region in self._regions_kept():
             self.service(region)
         self._listener.serve()
@@ -160,7 +161,8 @@ class Emulator:
             return None
         from wherry.emulator.server.s3 import Handover, target_of
 
-        return Handover(target_of(self._settings.s3), self._settings.region)
+        own = (ACCESS_KEY, SECRET_KEY)
+        return Handover(target_of(self._settings.s3), self._settings.region, own)
 
     def _front(self) -> tuple[Any, Listener]:
         from wherry.emulator.server.front import Front
@@ -237,8 +239,7 @@ class Emulator:
         try:
             service.start()
             if self._settings.bootstrap:
-                make_bucket = None if self._s3 is None else self._make_bucket
-                bootstrap(region, service.call, make_bucket)
+                make_queues(region, service.call)
         except BaseException:
             self._running.remove(service)
             service.close()
@@ -252,6 +253,10 @@ class Emulator:
         path = os.path.join(self._settings.state, f"batch-{region}.sqlite3")
         self._archives[region] = SqliteArchive(path)
         return self._archives[region]
+
+    def _make_account(self) -> None:
+        if self._settings.bootstrap:
+            make_account(self._settings.region, self._make_bucket if self._s3 else None)
 
     def _make_bucket(self, name: str) -> None:
         if self._s3 is None:
@@ -348,6 +353,7 @@ class Emulator:
             self._cloud.reset(tasks)
             for region in regions:
                 self._remove_archive(region)
+            self._make_account()
             self.service()
 
     def _remove_archive(self, region: str) -> None:

@@ -15,7 +15,7 @@ import hashlib
 import hmac
 import http.client
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote, urlsplit
 from xml.sax.saxutils import escape
@@ -100,10 +100,13 @@ class Handover:
     Args:
         target: that server.
         region: for signatures that are made anew.
+        own: key and secret that the emulator's clients have, for requests of the emulator itself.
     """
 
-    def __init__(self, target: Target, region: str) -> None:
+    def __init__(self, target: Target, region: str, own: tuple[str, str]) -> None:
         self._target = target
+        key, secret = (target.key, target.secret) if target.key else own
+        self._own = replace(target, key=key, secret=secret)
         self._region = region
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
@@ -133,8 +136,7 @@ class Handover:
         """
         headers = [("Host", f"{self._target.host}:{self._target.port}"), ("Content-Length", "0")]
         uri = f"/{quote(bucket)}"
-        if self._target.key:
-            headers = signed(self._target, self._region, "PUT", uri, headers)
+        headers = signed(self._own, self._region, "PUT", uri, headers)
         connection = self._connect(patience=5.0)
         try:
             _send(connection, "PUT", uri, headers, None)

@@ -131,7 +131,10 @@ def unwrapped(command: Sequence[str], env: Mapping[str, str]) -> Launch:
 
     return Launch(
         [as_written(word) for word in rest[end + 1 :]],
-        {name: as_written(value) if name in names else value for name, value in env.items()},
+        {
+            name: as_written(value) if name in names else _escaped(value)
+            for name, value in env.items()
+        },
     )
 
 
