@@ -16,8 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-PEERS = HERE / ".peers"
-TORCHX = "torchx==0.7.0"
+TORCHX = ("torchx==0.7.0", "boto3")
 
 
 @dataclass(frozen=True)
@@ -69,8 +68,8 @@ class Bench:
         self.env = {name: value for name, value in os.environ.items() if name != _NO_BYTECODE}
         self.env |= {"WHERRY_HOME": f"{folder}/home", "WHERRY_RUNTIME_DIR": f"{folder}/run"}
         self.wherry = str(Path(sys.executable).with_name("wherry"))
-        self.torchx_python = str(_torchx_environment() / "bin" / "python")
-        self.torchx = str(_torchx_environment() / "bin" / "torchx")
+        peer = torchx_environment() / "bin"
+        self.torchx_python, self.torchx = str(peer / "python"), str(peer / "torchx")
 
     def wall(self, command: Sequence[str]) -> float:
         """Return the seconds that a whole process takes."""
@@ -99,13 +98,13 @@ class Bench:
 _NO_BYTECODE = "PYTHONDONTWRITEBYTECODE"
 
 
-def _torchx_environment() -> Path:
-    """Make TorchX's environment once, from its registry package."""
-    place = PEERS / "torchx"
-    if not (place / "bin" / "torchx").exists():
-        subprocess.run([sys.executable, "-m", "venv", str(place)], check=True)
-        subprocess.run([str(place / "bin" / "pip"), "install", "-qqq", TORCHX], check=True)
-    return place
+def torchx_environment() -> Path:
+    """Return TorchX's environment, made once from its registry package."""
+    script = HERE.parent / "scripts" / "peer.py"
+    answer = subprocess.run(
+        [sys.executable, str(script), "torchx", *TORCHX], capture_output=True, text=True, check=True
+    )
+    return Path(answer.stdout.strip())
 
 
 def paired(bench: Bench, ours: Sequence[str], theirs: Sequence[str], times: int) -> list[float]:
