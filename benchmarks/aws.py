@@ -1,8 +1,9 @@
 """Wherry and TorchX 0.7.0 beside each other on one emulated AWS Batch: calls and seconds.
 
-Apps of 1, 10, 100 and 1,000 replicas, which say hello and sleep some seconds, are
-submitted, watched to their end, and all their logs are read. Calls are counted by the emulator, so both are counted in the same way. TorchX can only run a
-gang; Wherry runs the same as a gang and, as one would, as an array.
+Apps of 1, 10, 100 and 1,000 replicas, which say hello and sleep some seconds, are submitted,
+watched to their end, and all their logs are read. Calls are counted by the emulator, so both are
+counted in the same way. TorchX can only run a gang; Wherry runs the same as a gang and, as one
+would, as an array.
 """
 
 from __future__ import annotations

@@ -116,6 +116,11 @@ class AwsError(WherryError):
         """Whether the caller is known, and not allowed to do this."""
         return self.code.startswith(("AccessDenied", "UnauthorizedOperation", "NotAuthorized"))
 
+    @property
+    def passing(self) -> bool:
+        """Whether it may pass by itself, so that it is worth asking again later."""
+        return self.status >= 500 or isinstance(self, (ThrottledError, UnreachableError, LostReply))
+
 
 class CredentialsError(AwsError):
     """There are no AWS credentials, or AWS does not take those that there are."""

@@ -48,6 +48,8 @@ def aws(emulator: Emulator, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
 
+    driver = create_clidriver()
+
     def run(service: str, command: str, **options: Any) -> Any:
         if service == "batch":
             USED.add(command)
@@ -56,7 +58,7 @@ def aws(emulator: Emulator, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
             words += [f"--{name.replace('_', '-')}", *_word(value)]
         printed = io.StringIO()
         with redirect_stdout(printed):
-            code = create_clidriver().main(words)
+            code = driver.main(words)
         assert code == 0, f"aws {' '.join(words)} ended with {code}: {printed.getvalue()}"
         return json.loads(printed.getvalue() or "{}")
 

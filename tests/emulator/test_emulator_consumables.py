@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from support.emulated import MemoryArchive, World
 from support.emulator_api import REGION, Api, arn
+from wherry.emulator.batch import consumables
 from wherry.emulator.batch.catalog import Catalog
 from wherry.emulator.batch.errors import ClientError
+from wherry.emulator.batch.records import ConsumableResource
 from wherry.emulator.clock import Clock
 
 
@@ -135,14 +140,74 @@ def test_an_unknown_filter_is_refused(api):
         api("ListConsumableResources", filters=[{"name": "COLOUR", "values": ["red"]}])
 
 
-def test_a_resource_that_jobs_hold_cannot_be_deleted(api):
-    licence = api.catalog.consumable("licence")
-    licence.in_use = 1
+def test_a_resource_that_jobs_ask_for_cannot_be_deleted(api):
+    api.catalog.in_use = lambda asked: asked == arn("consumable-resource", "licence")
     with pytest.raises(ClientError, match="in use by jobs"):
         api("DeleteConsumableResource", consumableResource="licence")
-    licence.in_use = 0
+    api.catalog.in_use = lambda asked: False
 
     api("DeleteConsumableResource", consumableResource=arn("consumable-resource", "licence"))
 
     with pytest.raises(ClientError, match="ConsumableResource licence does not exist"):
         api("DescribeConsumableResource", consumableResource="licence")
+
+
+# -- jobs that use them up
+
+
+def using(world: World, name: str, quantity: int, **more: Any) -> str:
+    asked = {"consumableResourceList": [{"consumableResource": name, "quantity": quantity}]}
+    return world.submit(consumableResourcePropertiesOverride=asked, **more)
+
+
+def stock(world: World, kind: str) -> ConsumableResource:
+    made = ConsumableResource("stock", world.catalog.arn("consumable-resource", "stock"), kind, 3)
+    world.catalog.keep(made)
+    world.placement.changed()
+    return made
+
+
+def amounts(world: World) -> tuple[int, int]:
+    shown = consumables.describe(world.catalog, {"consumableResource": "stock"})
+    return shown["inUseQuantity"], shown["availableQuantity"]
+
+
+def test_what_is_replenished_comes_back_when_its_job_ends():
+    world = World()
+    stock(world, "REPLENISHABLE")
+    job = using(world, "stock", 2)
+    assert amounts(world) == (2, 1)
+
+    world.run(job)
+
+    assert amounts(world) == (0, 3)
+
+
+def test_what_is_used_up_stays_so_and_can_be_deleted_once_its_jobs_have_ended():
+    world = World()
+    arn = stock(world, "NON_REPLENISHABLE").arn
+    job, waiting = using(world, "stock", 2), using(world, "stock", 2)
+    world.run(job)
+    assert amounts(world) == (2, 1)
+    with pytest.raises(ClientError, match="in use by jobs"):
+        consumables.delete(world.catalog, {"consumableResource": arn})
+
+    world.call("TerminateJob", jobId=waiting, reason="x")
+    consumables.delete(world.catalog, {"consumableResource": arn})
+
+    assert world.catalog.find_consumable("stock") is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "after"), [("REPLENISHABLE", (0, 3)), ("NON_REPLENISHABLE", (2, 1))]
+)
+def test_a_restart_frees_what_is_replenished_and_nothing_else(kind, after):
+    archive = MemoryArchive()
+    world = World(archive=archive)
+    stock(world, kind)
+    world.begin(using(world, "stock", 2))
+    world.catalog.keep(world.catalog.consumable("stock"))
+
+    again = World(archive=archive, clock=world.clock)
+
+    assert amounts(again) == after

@@ -49,13 +49,25 @@ def test_a_job_fetches_credentials_in_the_format_of_ecs(running: Emulator) -> No
     assert expires > dt.datetime.now(dt.timezone.utc).replace(tzinfo=None)
 
 
-def test_a_job_without_a_role_gets_none(running: Emulator) -> None:
+def test_a_job_without_a_role_on_fargate_gets_none(running: Emulator) -> None:
     job = run(
         client(running, "batch"),
         ["sh", "-c", "env | grep -cE 'CONTAINER_CREDENTIALS|ACCESS_KEY' || true"],
+        queue="fargate",
+        platform="FARGATE",
+        executionRoleArn="arn:aws:iam::123456789012:role/ecsTaskExecutionRole",
     )
 
     assert lines(client(running, "logs"), job) == ["0"]
+
+
+def test_a_job_without_a_role_on_ec2_is_its_instance(running: Emulator) -> None:
+    program = "import boto3; print(boto3.client('sts').get_caller_identity()['Arn'])"
+
+    job = run(client(running, "batch"), [sys.executable, "-c", program])
+
+    identity = lines(client(running, "logs"), job)[0]
+    assert identity.startswith("arn:aws:sts::123456789012:assumed-role/ecsInstanceRole/")
 
 
 def test_credentials_are_gone_with_the_task(running: Emulator) -> None:

@@ -18,6 +18,9 @@ from wherry.emulator.clock import Clock
 DAY = 86_400
 
 
+MEMORY = [{"type": "MEMORY", "value": "4"}]
+
+
 @pytest.fixture
 def clock() -> Clock:
     return Clock(wall=lambda: 1_000_000_000.0, monotonic=lambda: 0.0)
@@ -172,15 +175,30 @@ def test_a_definition_is_shown_with_empty_lists_for_what_was_not_given(api):
     }
 
 
-def test_the_old_vcpus_and_memory_become_resource_requirements(api):
+def test_the_old_vcpus_and_memory_are_shown_as_they_were_given(api):
     api.definition(containerProperties={"image": "busybox", "vcpus": 2, "memory": 256})
 
     shown = api.described()["containerProperties"]
-    assert shown["resourceRequirements"] == [
-        {"type": "VCPU", "value": "2"},
-        {"type": "MEMORY", "value": "256"},
+    assert (shown["vcpus"], shown["memory"], shown["resourceRequirements"]) == (2, 256, [])
+
+
+def test_the_old_vcpus_and_memory_of_nodes_may_stand_in_several_ranges(api):
+    ranges = [
+        {"targetNodes": "0:", "container": {"image": "busybox", "vcpus": 1}},
+        {"targetNodes": "0:1", "container": {"memory": 64}},
+        {"targetNodes": "2:", "container": {"resourceRequirements": MEMORY}},
     ]
-    assert not {"vcpus", "memory"} & set(shown)
+
+    multinode(api, 3, *ranges)
+
+    shown = api.described()["nodeProperties"]["nodeRangeProperties"]
+    assert [each["container"].get("memory") for each in shown] == [None, 64, None]
+
+
+@pytest.mark.parametrize("member", ["vcpus", "memory"])
+def test_fargate_does_not_know_the_old_members(api, member):
+    with pytest.raises(ClientError, match=f"{member} is not applicable for Fargate"):
+        fargate(api, **{member: 1})
 
 
 def test_fargate_shows_its_platform_and_network(api):
@@ -238,7 +256,9 @@ def test_the_one_container_of_a_task_is_named_and_essential(api):
         ({"image": None}, "ECS Container Image must be provided."),
         ({"resourceRequirements": []}, "vCPU is required."),
         ({"resourceRequirements": [{"type": "VCPU", "value": "1"}]}, "Memory is required."),
-        ({"vcpus": 1, "resourceRequirements": [{"type": "MEMORY", "value": "4"}]}, None),
+        ({"vcpus": 1, "resourceRequirements": MEMORY}, None),
+        ({"vcpus": 0, "resourceRequirements": MEMORY}, "vCPU must be at least 1, got 0."),
+        ({"memory": 3, "vcpus": 1, "resourceRequirements": []}, "at least 4 Mib, got 3 Mib"),
         ({"environment": [{"name": "AWS_BATCH_X", "value": "1"}]}, "cannot start with AWS_BATCH"),
         ({"environment": [{"value": "1"}]}, "Environment variable name is required."),
         ({"networkConfiguration": {}}, "networkConfiguration not applicable for EC2."),

@@ -203,3 +203,26 @@ def test_dependencies_are_described(world: World) -> None:
     first = world.submit()
 
     assert world.describe(world.submit(dependsOn=after(first)))["dependsOn"] == after(first)
+
+
+def test_a_dependency_may_be_an_arn_and_is_shown_as_an_id(world: World) -> None:
+    first = world.submit()
+    arn = world.describe(first)["jobArn"]
+    job = world.submit(dependsOn=[{"jobId": arn}])
+    assert world.status(job) == "PENDING"
+    assert world.describe(job)["dependsOn"] == [{"jobId": first}]
+
+    world.run(first)
+
+    assert world.status(job) == "STARTING"
+
+
+def test_arrays_may_be_paired_by_arn(world: World) -> None:
+    first = world.submit(arrayProperties={"size": 2})
+    arn = world.describe(first)["jobArn"]
+    job = world.submit(arrayProperties={"size": 2}, dependsOn=[{"jobId": arn, "type": "N_TO_N"}])
+    assert world.describe(job)["dependsOn"] == [{"jobId": first, "type": "N_TO_N"}]
+
+    world.run(f"{first}:1")
+
+    assert [world.status(f"{job}:{index}") for index in (0, 1)] == ["PENDING", "STARTING"]

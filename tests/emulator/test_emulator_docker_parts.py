@@ -5,12 +5,14 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Callable
+from typing import Literal
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wherry.emulator.engines.api import (
+    ESSENTIAL_EXITED,
     FAILED_TO_START,
     Container,
     ContainerEnd,
@@ -298,7 +300,8 @@ def tasks(draw: st.DrawFn) -> Task:
     ]
     last = settled[-1]
     settled[-1] = Container(last.name, last.image, essential=True, depends_on=last.depends_on)
-    return Task("task", "region", tuple(settled))
+    ends_with: Literal["essential", "all"] = draw(st.sampled_from(["essential", "all"]))
+    return Task("task", "region", tuple(settled), ends_with=ends_with)
 
 
 @settings(max_examples=300)
@@ -324,6 +327,33 @@ def test_every_task_ends_once_after_all_its_containers(task: Task, data: st.Data
     assert kinds in ([TaskEnded], [TaskStarted, TaskEnded])
     assert all(box.state is State.ENDED for box in run.boxes.values())
     assert hands.cleared == 1
+
+
+def pod(*names: str) -> tuple[Run, Hands]:
+    """A pod of which all containers run."""
+    hands = Hands()
+    containers = tuple(Container(name, "good") for name in names)
+    run = Run(Task("task", "region", containers, host_network=True, ends_with="all"), hands)
+    run.begin()
+    while hands.todo:
+        hands.todo.pop(0)()
+    return run, hands
+
+
+def test_a_pod_is_over_when_all_its_containers_have_ended() -> None:
+    run, hands = pod("one", "other")
+
+    hands.die(run, run.boxes["one"], 3)
+    while hands.todo:
+        hands.todo.pop(0)()
+    assert [type(event) for event in hands.events] == [TaskStarted]
+    assert hands.alive == {run.boxes["other"]}
+    hands.die(run, run.boxes["other"], 0)
+    while hands.todo:
+        hands.todo.pop(0)()
+
+    ends = {"one": ContainerEnd(3), "other": ContainerEnd(0)}
+    assert hands.events[1:] == [TaskEnded("task", ESSENTIAL_EXITED, ends)]
 
 
 def test_a_task_that_waits_for_an_image_can_be_stopped() -> None:

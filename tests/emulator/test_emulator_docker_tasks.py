@@ -185,3 +185,18 @@ def test_a_lost_task_loses_all_its_containers(docker: Bench) -> None:
     ended = docker.ended(made)
     assert ended.reason == "gone"
     assert ended.containers == {"over": ContainerEnd(None), "runs": ContainerEnd(None)}
+
+
+def test_a_pod_is_over_when_all_its_containers_have_ended(docker: Bench) -> None:
+    scratch = (Mount("/scratch", volume="scratch"),)
+    waits = "trap 'exit 9' TERM; until test -e /scratch/x; do sleep 0.1; done; sleep 1 & wait"
+    made = docker.start(
+        container("sh", "-c", "touch /scratch/x; exit 4", name="one", mounts=scratch),
+        container("sh", "-c", f"{waits}; exit 5", name="other", mounts=scratch),
+        ends_with="all",
+    )
+
+    ended = docker.ended(made)
+
+    assert ended.containers == {"one": ContainerEnd(4), "other": ContainerEnd(5)}
+    assert ended.reason == ESSENTIAL_EXITED

@@ -206,3 +206,39 @@ def test_an_ended_job_gives_its_place_back() -> None:
     world.obey()
 
     assert world.status(third) == "STARTING"
+
+
+ARN = "arn:aws:batch:us-east-1:123456789012:job/"
+
+
+@pytest.mark.parametrize("operation", ["CancelJob", "TerminateJob"])
+def test_a_job_can_be_ended_by_its_arn(full: World, operation: str) -> None:
+    job = full.submit()
+    full.call(operation, jobId=ARN + job, reason="by ARN")
+
+    assert full.describe(job)["statusReason"] == "by ARN"
+
+
+def test_a_child_can_be_ended_by_its_arn(full: World) -> None:
+    job = full.submit(arrayProperties={"size": 2})
+    full.call("TerminateJob", jobId=f"{ARN}{job}:1", reason="by ARN")
+    full.settle()
+
+    assert [full.status(f"{job}:{index}") for index in (0, 1)] == ["RUNNABLE", "FAILED"]
+
+
+@pytest.mark.parametrize("operation", ["CancelJobs", "TerminateJobs"])
+def test_bulk_calls_take_arns_and_tell_of_what_they_were_given(full: World, operation: str) -> None:
+    first, second = full.submit(), full.submit()
+
+    answer = full.call(operation, jobs=[ARN + first, second], reason="x")
+
+    assert answer == {"successful": [ARN + first, second], "errors": []}
+    assert [full.status(job) for job in (first, second)] == ["FAILED", "FAILED"]
+
+
+def test_the_arn_of_another_region_is_no_job_of_this_one(full: World) -> None:
+    job = full.submit()
+    full.call("CancelJob", jobId=ARN.replace("us-east-1", "eu-west-1") + job, reason="x")
+
+    assert full.status(job) == "RUNNABLE"

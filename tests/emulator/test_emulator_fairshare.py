@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from support.placing import World
-from wherry.emulator.batch.fairshare import MAX_SHARES
+from wherry.emulator.batch import limits
 
 
 def fair(most: int = 8, **policy) -> World:
@@ -184,7 +184,7 @@ def test_a_retried_job_goes_first_in_its_share():
 
 def test_shares_beyond_the_limit_wait_for_others_to_be_over():
     world = fair(most=10_000)
-    jobs = [submit(world, f"s{number}")[0] for number in range(MAX_SHARES + 1)]
+    jobs = [submit(world, f"s{number}")[0] for number in range(limits.SHARES + 1)]
 
     assert world.started() == jobs[:-1]
     world.end(jobs[0])

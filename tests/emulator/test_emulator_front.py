@@ -10,14 +10,18 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from botocore.exceptions import ClientError
 
 from support.cloud import client, define, emulator, lines, over, run, unique
 from support.cloud import http as ask
+from support.engine import image
 from support.waiting import until
+from wherry.emulator.cloud import moto
 from wherry.emulator.server.emulator import Emulator
+from wherry.emulator.settings import Settings
 from wherry.errors import LaunchError, UsageError
 
 
@@ -54,6 +58,23 @@ def test_a_job_finds_aws_without_being_told(running: Emulator) -> None:
     task = job["container"]["taskArn"].rpartition("/")[2]
     assert identity == f"arn:aws:sts::123456789012:assumed-role/wherry-job/{task}"
     assert region == "us-east-1"
+
+
+def test_a_container_reaches_aws_and_not_the_admin_path() -> None:
+    image_name = image("busybox")
+    program = (
+        "wget -qO- $ECS_CONTAINER_METADATA_URI_V4/task; echo;"
+        " wget -qO- $AWS_ENDPOINT_URL/_wherry/status 2>&1"
+    )
+    with emulator(engine="docker") as made:
+        batch, logs = client(made, "batch"), client(made, "logs")
+
+        job = run(batch, ["sh", "-c", program], image=image_name)
+
+        metadata, refused = lines(logs, job)
+        assert json.loads(metadata)["TaskARN"] == job["container"]["taskArn"]
+        assert "403" in refused
+        assert len(made.status()["addresses"]) == 2
 
 
 def test_a_refusal_reaches_botocore_with_code_message_and_request_id(running: Emulator) -> None:
@@ -291,7 +312,7 @@ def test_a_reset_ends_jobs_and_forgets_all_but_the_beginning() -> None:
         assert lines(logs, again) == ["again"]
 
 
-def test_state_outlives_the_emulator(tmp_path: object) -> None:
+def test_state_outlives_the_emulator(tmp_path: Path) -> None:
     with emulator(state=str(tmp_path)) as made:
         batch = client(made, "batch")
         ended = run(batch, ["echo", "kept"])
@@ -301,11 +322,7 @@ def test_state_outlives_the_emulator(tmp_path: object) -> None:
             lambda: batch.describe_jobs(jobs=[long])["jobs"][0]["status"] == "RUNNING",
             "the job to run",
         )
-    client_of_nobody = made  # its moto is emptied, as that of a new process would be
-    assert client_of_nobody.port
-    from wherry.emulator.cloud import moto
-
-    moto.reset()
+    moto.reset()  # as if the process were a new one
 
     with emulator(state=str(tmp_path)) as made:
         batch, logs = client(made, "batch"), client(made, "logs")
@@ -317,7 +334,37 @@ def test_state_outlives_the_emulator(tmp_path: object) -> None:
         assert lost["statusReason"].startswith("Host EC2")
 
 
-def test_a_state_folder_is_for_one_emulator_at_a_time(tmp_path: object) -> None:
+def test_what_a_killed_emulator_ran_is_known_as_lost(tmp_path: Path) -> None:
+    marker = unique("marker")
+    program = (
+        "import sys, threading; from wherry.emulator import Emulator, Settings;"
+        " made = Emulator(Settings(port=0, engine='process', state=sys.argv[1])); made.start();"
+        " print(made.port, flush=True); threading.Event().wait()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", program, str(tmp_path)], stdout=subprocess.PIPE, text=True
+    ) as first:
+        assert first.stdout is not None
+        dead = Emulator(Settings(port=int(first.stdout.readline())))
+        batch = client(dead, "batch")
+        sleeper = [sys.executable, "-c", f"import time; time.sleep(1000)  # {marker}"]
+        definition = define(batch, sleeper)
+        job = batch.submit_job(jobName="long", jobQueue="main", jobDefinition=definition)["jobId"]
+        until(
+            lambda: batch.describe_jobs(jobs=[job])["jobs"][0]["status"] == "RUNNING",
+            "the job to run",
+        )
+        first.kill()
+
+    with emulator(state=str(tmp_path)) as made:
+        lost = over(client(made, "batch"), job)
+
+    assert lost["status"] == "FAILED"
+    assert lost["statusReason"].startswith("Host EC2")
+    until(lambda: not _running(marker), "the orphan to be gone")
+
+
+def test_a_state_folder_is_for_one_emulator_at_a_time(tmp_path: Path) -> None:
     with emulator(state=str(tmp_path), bootstrap=False):
         with pytest.raises(LaunchError, match="another emulator keeps its state"):
             emulator(state=str(tmp_path)).start()
@@ -338,6 +385,11 @@ def test_a_client_error_is_not_an_internal_one(running: Emulator) -> None:
         client(running, "batch").describe_jobs(jobs=["x"] * 101)
 
     assert caught.value.response["ResponseMetadata"]["HTTPStatusCode"] == 400
+
+
+def _running(marker: str) -> bool:
+    listed = subprocess.run(["ps", "-eo", "args="], capture_output=True, text=True).stdout
+    return marker in listed
 
 
 def _descriptors() -> set[str]:

@@ -120,8 +120,8 @@ def test_a_reclaim_finds_all_jobs_of_an_instance():
     placed = world.place()
     host = placed[0].places[0].instance_id
 
-    assert world.placement.on_instance(host) == ["j1", "j2", "j3", "j4"]
-    assert world.placement.on_instance("i-00000000000000000") == []
+    assert world.jobs_on(host) == ["j1", "j2", "j3", "j4"]
+    assert world.jobs_on("i-00000000000000000") == []
 
 
 def test_nothing_is_placed_on_an_instance_that_is_gone():

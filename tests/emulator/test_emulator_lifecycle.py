@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from support.emulated import SIMPLE, World
+from wherry.emulator.batch.ports import Document
 from wherry.emulator.engines.api import OUT_OF_MEMORY, ContainerEnd, TaskEnded
 from wherry.emulator.faults import Fault
 
@@ -189,6 +190,38 @@ def test_a_multi_container_job_fails_with_an_essential_container(world: World) -
     assert world.status(job) == "FAILED"
 
 
+def test_a_container_that_cannot_start_is_named_among_the_others(world: World) -> None:
+    pair = _pair()
+    side = pair["ecsProperties"]["taskProperties"][0]["containers"][1]
+    side["secrets"] = [{"name": "TOKEN", "valueFrom": "nowhere"}]
+    world.define("pair", pair)
+    job = world.submit("pair")
+
+    shown = world.describe(job)
+    assert (shown["status"], shown["statusReason"]) == ("FAILED", "Task failed to start")
+    reason = "ResourceInitializationError: unable to pull secret nowhere"
+    [attempt] = shown["attempts"]
+    assert attempt["taskProperties"][0]["containers"] == [
+        {"name": "main", "networkInterfaces": []},
+        {"name": "side", "reason": reason, "networkInterfaces": []},
+    ]
+    main, side = shown["ecsProperties"]["taskProperties"][0]["containers"]
+    assert "reason" not in main
+    assert side["reason"] == reason
+
+
+def test_overrides_that_are_too_long_leave_a_container_without_a_reason(world: World) -> None:
+    environment = [{"name": "X", "value": "x" * 9000}]
+    job = world.submit(
+        containerOverrides={"environment": environment}, retryStrategy={"attempts": 3}
+    )
+
+    shown = world.describe(job)
+    assert shown["statusReason"] == "Container Overrides length must be at most 8192"
+    assert "reason" not in shown["container"]
+    assert len(shown["attempts"]) == 1
+
+
 @pytest.mark.parametrize("state", ["SUBMITTED", "RUNNABLE", "STARTING"])
 def test_a_held_job_stays_in_the_state_until_the_fault_is_off(world: World, state: str) -> None:
     number = world.faults.add(Fault("hold", value=state.lower(), job="job"))
@@ -285,7 +318,7 @@ def _vcpus(number: int) -> dict[str, object]:
     return {"resourceRequirements": [{"type": "VCPU", "value": str(number)}]}
 
 
-def _pair() -> dict[str, object]:
+def _pair() -> Document:
     container = {
         "image": "busybox",
         "command": ["true"],

@@ -224,9 +224,9 @@ def test_pages_follow_one_another_without_gaps_while_jobs_are_added(world: World
     assert "nextToken" not in second
 
 
-@pytest.mark.parametrize("token", ["nonsense!", "x", "c29tZXRoaW5n"])
+@pytest.mark.parametrize("token", ["nonsense!", "x", "c29tZXRoaW5n", "MDAwMDAwMDAwMDAwMDAwMQ=="])
 def test_an_invalid_token_is_refused(world: World, token: str) -> None:
-    with pytest.raises(ClientError, match="nextToken"):
+    with pytest.raises(ClientError, match="Invalid nextToken"):
         listed(world, nextToken=token)
 
 
@@ -256,6 +256,62 @@ def test_describe_leaves_out_unknown_ids_and_tells_of_each_job_once(world: World
     answer = world.call("DescribeJobs", jobs=[job, str(uuid.uuid4()), job])
 
     assert [one["jobId"] for one in answer["jobs"]] == [job]
+
+
+def test_describe_takes_arns_too_and_tells_of_each_job_once(world: World) -> None:
+    job = world.submit(arrayProperties={"size": 2})
+    arn = world.describe(job)["jobArn"]
+
+    answer = world.call("DescribeJobs", jobs=[arn, job, f"{arn}:1"])
+
+    assert [one["jobId"] for one in answer["jobs"]] == [job, f"{job}:1"]
+    elsewhere = arn.replace("us-east-1", "eu-west-1")
+    assert world.call("DescribeJobs", jobs=[elsewhere]) == {"jobs": []}
+
+
+def test_children_and_nodes_are_listed_by_the_arn_of_their_job(world: World) -> None:
+    world.define("gang", multinode(2))
+    array, gang = world.submit(arrayProperties={"size": 2}), world.submit("gang")
+    arns = [world.describe(job)["jobArn"] for job in (array, gang)]
+
+    children = world.call("ListJobs", arrayJobId=arns[0], jobStatus="STARTING")
+    nodes = world.call("ListJobs", multiNodeJobId=arns[1], jobStatus="STARTING")
+
+    assert ids(children) == [f"{array}:0", f"{array}:1"]
+    assert ids(nodes) == [f"{gang}#0"]
+
+
+def test_a_queue_of_another_region_or_account_is_refused_with_the_reason(world: World) -> None:
+    for arn in (
+        "arn:aws:batch:eu-west-1:123456789012:job-queue/main",
+        "arn:aws:batch:us-east-1:999999999999:job-queue/main",
+    ):
+        for operation in ("ListJobs", "GetJobQueueSnapshot"):
+            with pytest.raises(ClientError, match="not found") as caught:
+                world.call(operation, jobQueue=arn)
+            assert arn in caught.value.message
+            assert world.queue.arn in caught.value.message
+
+
+def test_a_summary_tells_how_much_a_dispatched_job_uses() -> None:
+    world = World(vcpus=6)
+    world.define("gang", multinode(2))
+    gang, array, waiting = (
+        world.submit("gang"),
+        world.submit(arrayProperties={"size": 2}),
+        world.submit(),
+    )
+    world.begin(f"{gang}#0")
+
+    [of_gang] = world.call("ListJobs", jobQueue="main", jobStatus="RUNNING")["jobSummaryList"]
+    children = world.call("ListJobs", arrayJobId=array, jobStatus="STARTING")["jobSummaryList"]
+    [parent] = world.call("ListJobs", jobQueue="main", jobStatus="PENDING")["jobSummaryList"]
+    [later] = world.call("ListJobs", jobQueue="main", jobStatus="RUNNABLE")["jobSummaryList"]
+
+    assert of_gang["capacityUsage"] == [{"capacityUnit": "VCPU", "quantity": 2}]
+    assert [one["capacityUsage"][0]["quantity"] for one in children] == [1, 1]
+    assert "capacityUsage" not in parent
+    assert (later["jobId"], "capacityUsage" in later) == (waiting, False)
 
 
 def test_a_snapshot_lists_who_waits() -> None:
@@ -292,3 +348,20 @@ def test_jobs_are_listed_by_the_consumable_resource_that_they_ask_for(world: Wor
     world.run(first)
     world.run(second)
     assert not world.catalog.in_use(arn)
+
+
+def test_jobs_are_listed_by_a_resource_that_was_made_after_they_were_submitted(
+    world: World,
+) -> None:
+    asked = {"consumableResourceList": [{"consumableResource": "licence", "quantity": 2}]}
+    job = world.submit(consumableResourcePropertiesOverride=asked)
+    assert world.status(job) == "RUNNABLE"
+
+    arn = world.catalog.arn("consumable-resource", "licence")
+    world.catalog.keep(ConsumableResource("licence", arn, "REPLENISHABLE", 2))
+    world.placement.changed()
+    world.plane.unplaced = True
+    world.settle()
+
+    [listed] = world.call("ListJobsByConsumableResource", consumableResource=arn)["jobs"]
+    assert (listed["jobStatus"], listed["quantity"]) == ("STARTING", 2)

@@ -348,6 +348,18 @@ def test_filtering_over_several_streams_gives_every_line_once(running: Emulator)
     assert found == ["1-a", "1-b", "1-c", "2-a", "2-b", "2-c"]
 
 
+def test_filtering_by_a_prefix_gives_those_streams_alone(running: Emulator) -> None:
+    batch, logs = client(running, "batch"), client(running, "logs")
+    mine, _ = run(batch, ["echo", "mine"]), run(batch, ["echo", "other"])
+    prefix = mine["container"]["logStreamName"].partition("/")[0]
+
+    found = logs.filter_log_events(logGroupName=GROUP, logStreamNamePrefix=prefix)["events"]
+    none = logs.filter_log_events(logGroupName=GROUP, logStreamNamePrefix=unique())["events"]
+
+    assert [event["message"] for event in found] == ["mine"]
+    assert none == []
+
+
 def test_streams_of_a_definition_are_listed_by_their_prefix(running: Emulator) -> None:
     batch, logs = client(running, "batch"), client(running, "logs")
     job = run(batch, ["true"])

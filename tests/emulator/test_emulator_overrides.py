@@ -19,6 +19,7 @@ from support.definitions import (
 )
 from wherry.emulator.batch import tasks
 from wherry.emulator.batch.errors import ClientError
+from wherry.emulator.batch.sizes import of_container
 
 
 def effective(its, kind="single", **request) -> dict[str, Any]:
@@ -59,21 +60,22 @@ def test_old_overrides_do_not_touch_resource_requirements():
     assert of(result["resourceRequirements"], "type") == {"VCPU": "1", "MEMORY": "256"}
 
 
-def test_old_overrides_override_old_properties():
-    old = {"vcpus": 1, "memory": 256, "resourceRequirements": sizes()}
+_OLD: dict[str, Any] = {"vcpus": 1, "memory": 256, "resourceRequirements": []}
 
-    result = merged(old, vcpus=8, memory=4096)
 
-    assert of(result["resourceRequirements"], "type") == {"VCPU": "8", "MEMORY": "4096"}
+def test_old_overrides_override_old_members():
+    result = merged(_OLD, vcpus=8, memory=4096)
+
     assert (result["vcpus"], result["memory"]) == (8, 4096)
+    assert result["resourceRequirements"] == []
 
 
-def test_new_overrides_win_over_old_ones():
-    old = {"vcpus": 1, "memory": 256, "resourceRequirements": sizes()}
+def test_a_requirement_of_the_request_takes_the_place_of_an_old_member():
+    result = merged(_OLD, vcpus=8, resourceRequirements=[{"type": "VCPU", "value": "2"}])
 
-    result = merged(old, vcpus=8, resourceRequirements=[{"type": "VCPU", "value": "2"}])
-
-    assert of(result["resourceRequirements"], "type")["VCPU"] == "2"
+    assert of(result["resourceRequirements"], "type") == {"VCPU": "2"}
+    assert "vcpus" not in result
+    assert result["memory"] == 256
 
 
 def test_a_container_shows_empty_lists_as_aws_does():
@@ -206,6 +208,26 @@ def test_a_node_has_what_its_range_says():
     assert [node(its, index)["image"] for index in range(3)] == ["main", "rest", "rest"]
 
 
+@pytest.mark.parametrize(
+    ("wide", "narrow", "size"),
+    [
+        ({"memory": 64}, {"resourceRequirements": sizes("1", "512")}, 512),
+        ({"resourceRequirements": sizes("1", "512")}, {"memory": 64}, 64),
+        ({"memory": 64}, {"memory": 128}, 128),
+        ({"memory": 64}, {"vcpus": 2}, 64),
+    ],
+)
+def test_a_narrow_range_says_how_large_its_nodes_are_in_either_style(wide, narrow, size):
+    plain = {"image": "x", "vcpus": 1, "resourceRequirements": []}
+    its = multinode(
+        ("0:", {"container": {**plain, **wide}}),
+        ("1:", {"container": {"resourceRequirements": [], **narrow}}),
+        number=2,
+    )
+
+    assert of_container(node(its, 1))[1] == size
+
+
 def test_nested_ranges_override_wider_ones():
     memory = [{"type": "MEMORY", "value": "512"}]
     its = multinode(
@@ -285,6 +307,10 @@ def node_overrides(target: str = "0:", **overrides: Any) -> dict[str, Any]:
     return {"nodePropertyOverrides": [{"targetNodes": target, **overrides}]}
 
 
+def _consumables(*entries: dict[str, Any]) -> dict[str, Any]:
+    return {"consumableResourceList": list(entries)}
+
+
 _REFUSED = {
     "container overrides of nodes": (_NODES, {"containerOverrides": _COMMAND}, "multinode"),
     "container overrides of ECS": (_ECS, {"containerOverrides": _COMMAND}, "should not be set"),
@@ -299,7 +325,7 @@ _REFUSED = {
     "a reserved name": (
         _ONE,
         {"containerOverrides": {"environment": env(AWS_BATCH_X="1")}},
-        "AWS_BATCH_X",
+        "cannot start with AWS_BATCH",
     ),
     "a reserved name in ECS": (
         _ECS,
@@ -310,7 +336,7 @@ _REFUSED = {
                 ]
             }
         },
-        "AWS_BATCH_X",
+        "cannot start with AWS_BATCH",
     ),
     "a reserved name in a pod": (
         _EKS,
@@ -319,7 +345,7 @@ _REFUSED = {
                 "podProperties": {"containers": [{"name": "a", "env": env(AWS_BATCH_X="1")}]}
             }
         },
-        "AWS_BATCH_X",
+        "cannot start with AWS_BATCH",
     ),
     "a reserved name of nodes": (
         _NODES,
@@ -340,14 +366,41 @@ _REFUSED = {
     "too little memory": (
         _ONE,
         {"containerOverrides": {"resourceRequirements": sizes("1", "2")}},
-        "MEMORY",
+        "Memory must be at least 4 Mib, got 2 Mib",
+    ),
+    "less than a virtual CPU on EC2": (
+        _ONE,
+        {"containerOverrides": {"resourceRequirements": sizes("0.5")}},
+        "vCPU must be at least 1, got 0.5",
+    ),
+    "the same requirement twice": (
+        _ONE,
+        {"containerOverrides": {"resourceRequirements": [*sizes("1"), *sizes("2")]}},
+        "duplicates",
+    ),
+    "consumable resources without a quantity": (
+        _ONE,
+        {"consumableResourcePropertiesOverride": _consumables({"consumableResource": "a"})},
+        "quantity",
+    ),
+    "consumable resources of nodes, named twice": (
+        _NODES,
+        {
+            "nodeOverrides": node_overrides(
+                consumableResourcePropertiesOverride=_consumables(
+                    {"consumableResource": "a", "quantity": 1},
+                    {"consumableResource": "a", "quantity": 2},
+                )
+            )
+        },
+        "duplicate consumableResource",
     ),
     "half a GPU": (
         _ONE,
         {"containerOverrides": {"resourceRequirements": sizes(gpus="0.5")}},
         "GPU",
     ),
-    "an old number that is too small": (_ONE, {"containerOverrides": {"vcpus": 0}}, "vcpus"),
+    "an old number that is too small": (_ONE, {"containerOverrides": {"vcpus": 0}}, "vCPU"),
     "a pair that Fargate has not": (
         fargate(),
         {"containerOverrides": {"resourceRequirements": [{"type": "VCPU", "value": "8"}]}},
@@ -363,11 +416,15 @@ _REFUSED = {
         {"containerOverrides": {"resourceRequirements": [{"type": "GPU", "value": "1"}]}},
         "GPU",
     ),
-    "an old number on Fargate": (fargate(), {"containerOverrides": {"vcpus": 1}}, "Fargate"),
+    "an old number on Fargate": (
+        fargate(),
+        {"containerOverrides": {"vcpus": 1}},
+        "vcpus is not applicable for Fargate. Use resource requirements instead.",
+    ),
     "more nodes without an open range": (_CLOSED, {"nodeOverrides": {"numNodes": 3}}, "open"),
     "an array of nodes": (_NODES, {"arrayProperties": {"size": 2}}, "Array"),
     "nodes that are not there": (_NODES, {"nodeOverrides": node_overrides("1:5")}, "1:5"),
-    "a range that is none": (_NODES, {"nodeOverrides": node_overrides("a:b")}, "a:b"),
+    "a range that is none": (_NODES, {"nodeOverrides": node_overrides("a:b")}, "only digits"),
     "fewer nodes than the main one": (
         multinode(("0:", {"container": container()}), number=4, main=3),
         {"nodeOverrides": {"numNodes": 2}},
@@ -412,7 +469,7 @@ _ALLOWED = {
 def test_is_allowed(case):
     its, request = _ALLOWED[case]
 
-    tasks.check(its, request, {"EC2"})
+    tasks.check(its, request, {"EC2", "FARGATE"})
 
 
 def test_nodes_do_not_run_on_fargate():

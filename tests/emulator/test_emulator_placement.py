@@ -188,24 +188,6 @@ def test_a_queue_that_is_gone_takes_its_waiting_jobs_with_it(world):
     assert world.started() == []
 
 
-def test_a_place_that_was_taken_before_a_restart_counts(world):
-    waiting = job("old", vcpus=4, platforms=("FARGATE",))
-    fargate(world)
-    [placed] = world.place()
-    again = World()
-    again.resources = world.resources
-    fresh = World()
-    fresh.resources.add_environment("fargate", "FARGATE", most=4)
-    fresh.resources.add_queue("q", "fargate")
-
-    fresh.placement.restore(waiting, placed.places, fresh.now)
-    fargate(fresh)
-
-    assert fresh.started() == []
-    fresh.end("old")
-    assert len(fresh.started()) == 1
-
-
 # -- the machine ----------------------------------------------------------------------------------
 
 
@@ -426,10 +408,10 @@ def test_nobody_is_lost_started_twice_or_put_where_there_is_no_room(steps, kind)
             waiting.remove(job_id)
         elif step == "reclaim" and running:
             instance = sorted(running.values())[value % len(running)]
-            hit = world.placement.on_instance(instance)
+            hit = world.jobs_on(instance)
             assert set(hit) == {each for each, where in running.items() if where == instance}
             world.placement.drop_instance(instance)
-            assert world.placement.on_instance(instance) == []
+            assert world.jobs_on(instance) == []
             for job_id in hit:
                 world.end(job_id)
                 del running[job_id]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from support.process_engine import end_of, open_bench
+from support.process_engine import end_of, open_bench, until
 from wherry.emulator.engines.api import (
     ESSENTIAL_EXITED,
     FAILED_TO_START,
@@ -39,6 +39,45 @@ def test_the_end_of_an_essential_container_stops_the_others(bench):
     assert ended.reason == ESSENTIAL_EXITED
     assert end_of(ended, "main") == (4, "")
     assert end_of(ended, "helper") == (9, "")
+
+
+def test_the_end_of_a_container_of_a_pod_stops_nobody(bench):
+    task = bench.start_task(
+        shell("one", "exit 4"),
+        shell("other", "while ! test -e go; do sleep 0.01; done; exit 5"),
+        ends_with="all",
+    )
+    bench.started(task)
+    until(lambda: list(bench.scratch.glob("**/other")), "the folder of the other one")
+    [folder] = bench.scratch.glob("**/other")
+    (folder / "go").touch()
+
+    ended = bench.ended(task)
+
+    assert (end_of(ended, "one"), end_of(ended, "other")) == ((4, ""), (5, ""))
+    assert ended.reason == ESSENTIAL_EXITED
+
+
+def test_a_pod_whose_first_container_fails_never_starts_the_others(bench):
+    ended = bench.run_task(
+        shell("first", "exit 3", essential=False),
+        shell("one", "echo never", "first:SUCCESS"),
+        shell("other", "echo never", "first:SUCCESS"),
+        ends_with="all",
+    )
+
+    assert ended.reason == FAILED_TO_START
+    assert end_of(ended, "first") == (3, "")
+    assert end_of(ended, "one") == end_of(ended, "other") == (None, "")
+
+
+def test_a_pod_of_which_one_cannot_start_is_stopped(bench):
+    missing = Container("other", "image", ("no-such-program",))
+
+    ended = bench.run_task(shell("one", WAITS), missing, ends_with="all")
+
+    assert end_of(ended, "one")[0] in (9, 143)
+    assert end_of(ended, "other")[0] is None
 
 
 def test_a_container_that_does_not_heed_its_stop_is_killed_after_its_own_time(bench):

@@ -222,7 +222,18 @@ def test_queues_come_in_pages_that_stay_good_while_queues_come_and_go(api):
     assert "nextToken" not in rest
 
 
-@pytest.mark.parametrize("token", ["nonsense!", "Zm9"])
+def test_a_token_of_another_list_is_refused(api):
+    for name in ("a", "b"):
+        api("CreateConsumableResource", consumableResourceName=name)
+    first = api("ListConsumableResources", maxResults=1)
+
+    with pytest.raises(ClientError, match="Invalid nextToken"):
+        api("DescribeJobQueues", nextToken=first["nextToken"])
+    rest = api("ListConsumableResources", nextToken=first["nextToken"])
+    assert [each["consumableResourceName"] for each in rest["consumableResources"]] == ["b"]
+
+
+@pytest.mark.parametrize("token", ["nonsense!", "Zm9", "Zm9v", "YQ=="])
 def test_a_token_that_was_never_given_is_refused(api, token):
     with pytest.raises(ClientError, match="Invalid nextToken"):
         api("DescribeJobQueues", nextToken=token)

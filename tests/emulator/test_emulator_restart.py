@@ -202,6 +202,39 @@ def test_newest_first_still_holds_for_what_is_submitted_after_a_restart(
     assert [one["jobId"] for one in listed] == [second, first]
 
 
+def test_a_job_whose_queue_has_gone_fails_instead_of_keeping_all_from_starting(
+    archive: MemoryArchive,
+) -> None:
+    world = World(vcpus=2, archive=archive)
+    other = world.add_queue("other")
+    for _ in range(2):
+        world.begin(world.submit())
+    waiting = world.submit(jobQueue="other")
+    assert world.status(waiting) == "RUNNABLE"
+    world.catalog.remove(other)
+
+    after = again(world, archive)
+
+    shown = after.describe(waiting)
+    assert (shown["status"], shown["statusReason"]) == (
+        "FAILED",
+        f"JobQueue {other.arn} not found.",
+    )
+
+
+def test_pages_go_on_after_a_restart(archive: MemoryArchive) -> None:
+    world = World(archive=archive)
+    jobs = [world.submit() for _ in range(3)]
+    for job in jobs:
+        world.run(job)
+    asked = {"jobQueue": "main", "jobStatus": "SUCCEEDED", "maxResults": 2}
+    first = world.call("ListJobs", **asked)
+
+    rest = again(world, archive).call("ListJobs", **asked, nextToken=first["nextToken"])
+
+    assert [one["jobId"] for one in rest["jobSummaryList"]] == jobs[:1]
+
+
 def test_records_come_back_in_the_order_in_which_they_were_first_saved(tmp_path: Path) -> None:
     path = str(tmp_path / "state.db")
     store = SqliteArchive(path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import shutil
 import socket
 import subprocess
@@ -129,6 +130,18 @@ def test_the_bucket_of_the_start_is_there(running: Emulator) -> None:
     running.service()
 
     assert "wherry" in {found["Name"] for found in client(running, "s3").list_buckets()["Buckets"]}
+
+
+def test_the_bucket_of_a_stack_is_there(running: Emulator) -> None:
+    name = unique("stack")
+    template = {"Resources": {"B": {"Type": "AWS::S3::Bucket", "Properties": {"BucketName": name}}}}
+
+    client(running, "cloudformation").create_stack(
+        StackName=name, TemplateBody=json.dumps(template)
+    )
+
+    client(running, "s3").put_object(Bucket=name, Key="k", Body=b"x")
+    assert client(running, "s3").get_object(Bucket=name, Key="k")["Body"].read() == b"x"
 
 
 def test_errors_come_from_the_server(running: Emulator) -> None:

@@ -60,12 +60,14 @@ def test_a_job_whose_secret_is_missing_does_not_start(running: Emulator) -> None
 
     assert job["status"] == "FAILED"
     assert job["statusReason"] == "Task failed to start"
-    assert job["container"]["reason"] == (
+    whole = (
         "ResourceInitializationError: unable to pull secrets or registry auth: execution resource"
         " retrieval failed: unable to retrieve secret from asm: service call has been retried 1"
         f" time(s): failed to fetch secret {arn} from secrets manager: ResourceNotFoundException:"
         " Secrets Manager can't find the specified secret."
     )
+    # A reason has at most 255 characters (API reference, ContainerDetail.reason).
+    assert job["container"]["reason"] == whole[:255]
     assert "exitCode" not in job["container"]
 
 

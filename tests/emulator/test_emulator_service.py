@@ -4,19 +4,29 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from support.emulated import FARGATE, REGION, FakeEngine, FakeSurroundings, HandClock, World
+from support.emulated import (
+    FARGATE,
+    REGION,
+    SIMPLE,
+    FakeEngine,
+    FakeSurroundings,
+    HandClock,
+    World,
+)
 from support.waiting import until
-from wherry.emulator.batch import actions
+from wherry.emulator.batch import actions, expiry
 from wherry.emulator.batch.errors import ClientError
 from wherry.emulator.batch.ports import Document
 from wherry.emulator.batch.service import BatchService
 from wherry.emulator.engines.api import (
     ESSENTIAL_EXITED,
     ContainerEnd,
+    Mount,
     Task,
     TaskEnded,
     TaskEvent,
@@ -56,12 +66,18 @@ class QuickEngine(FakeEngine):
 class Bench:
     """A started service with an engine and a clock turned by hand."""
 
-    def __init__(self) -> None:
+    def __init__(self, efs_root: str = "") -> None:
         self.engine = QuickEngine()
         self.clock = HandClock()
         self.faults = Faults()
         self.service = BatchService(
-            REGION, self.engine, FakeSurroundings(), self.clock, self.faults, Settings()
+            REGION,
+            self.engine,
+            FakeSurroundings(),
+            self.clock,
+            self.faults,
+            Settings(),
+            efs_root=efs_root,
         )
         self.engine.tell = self.service.on_task_event
         World.furnish(self.service.catalog)
@@ -173,6 +189,43 @@ def test_status_counts_jobs_by_state(bench: Bench) -> None:
     assert [job] in status["instances"].values()
 
 
+def test_file_systems_that_jobs_share_are_in_the_folder_that_the_service_was_given(
+    tmp_path: Path,
+) -> None:
+    bench = Bench(efs_root=str(tmp_path))
+    bench.engine.waits = True
+    try:
+        volume = {"name": "v", "efsVolumeConfiguration": {"fileSystemId": "fs-1"}}
+        mount = {"sourceVolume": "v", "containerPath": "/data"}
+        properties = {**SIMPLE["containerProperties"], "volumes": [volume], "mountPoints": [mount]}
+        bench.service.call(
+            "RegisterJobDefinition",
+            {
+                "jobDefinitionName": "shared",
+                "type": "container",
+                "containerProperties": properties,
+            },
+        )
+        bench.submit(jobDefinition="shared")
+        [task] = until(lambda: list(bench.engine.started), "the task to start")
+    finally:
+        bench.service.close()
+
+    assert task.containers[0].mounts == (Mount("/data", str(tmp_path / "fs-1")),)
+    assert (tmp_path / "fs-1").is_dir()
+
+
+def test_an_environment_in_which_jobs_run_is_not_deleted() -> None:
+    world = World()
+    job = world.submit()
+    arn = world.catalog.environment("ce").arn
+    assert world.catalog.in_use(arn)
+
+    world.run(job)
+
+    assert not world.catalog.in_use(arn)
+
+
 def test_many_threads_submit_at_once_and_nothing_is_lost(bench: Bench) -> None:
     ids: list[str] = []
     threads = [
@@ -249,6 +302,21 @@ def test_a_lost_agent_leaves_the_reason_agent_and_no_exit_code() -> None:
     assert attempt["container"]["reason"] == "AGENT"
     assert "exitCode" not in attempt["container"]
     assert world.status(job) == "STARTING"
+
+
+def test_actions_take_the_arn_of_a_job() -> None:
+    world = World()
+    job = world.submit()
+    world.begin(job)
+    arn = world.describe(job)["jobArn"]
+
+    actions.lose_agent(world.plane, arn)
+    world.settle()
+    world.obey()
+    assert world.describe(job)["container"]["reason"] == "AGENT"
+
+    assert expiry.expire(world.plane, arn) == 1
+    assert not world.knows(job)
 
 
 def test_actions_on_what_does_not_run_say_so() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from support.emulated import SIMPLE, World, multinode
+from wherry.emulator.batch import limits
 from wherry.emulator.batch.errors import ClientError
 from wherry.emulator.batch.records import SchedulingPolicy
 
@@ -130,28 +131,79 @@ def test_attempts_outside_1_to_10_are_refused(world: World, attempts: int) -> No
 
 
 @pytest.mark.parametrize(
-    "rules",
+    ("rules", "words"),
     [
-        [{"onReason": "*", "action": "EXIT"}] * 6,
-        [{"action": "EXIT"}],
-        [{"onExitCode": "1*2", "action": "EXIT"}],
-        [{"onExitCode": "a", "action": "EXIT"}],
-        [{"onStatusReason": "Host EC2 (instance*", "action": "RETRY"}],
-        [{"onReason": "x" * 513, "action": "RETRY"}],
+        ([{"onReason": "*", "action": "EXIT"}] * 6, "EvaluateOnExit can have at most 5"),
+        ([{"action": "EXIT"}], "at least one of onExitCode, onReason or onStatusReason"),
+        ([{"onExitCode": "1*2", "action": "EXIT"}], "restricted characters"),
+        ([{"onExitCode": "a", "action": "EXIT"}], "restricted characters"),
+        ([{"onStatusReason": "Host EC2 (instance*", "action": "RETRY"}], "restricted characters"),
+        ([{"onReason": "x" * 513, "action": "RETRY"}], "cannot exceed 512 characters"),
     ],
 )
-def test_rules_that_aws_does_not_take_are_refused(
-    world: World, rules: list[dict[str, str]]
+def test_rules_that_aws_does_not_take_are_refused_in_its_words(
+    world: World, rules: list[dict[str, str]], words: str
 ) -> None:
-    assert "evaluateOnExit" in refused(
-        world, retryStrategy={"attempts": 2, "evaluateOnExit": rules}
-    )
+    assert words in refused(world, retryStrategy={"attempts": 2, "evaluateOnExit": rules})
 
 
 def test_rules_without_attempts_are_refused(world: World) -> None:
     rules = [{"onReason": "*", "action": "EXIT"}]
 
-    assert "attempts" in refused(world, retryStrategy={"evaluateOnExit": rules})
+    assert "RetryAttempts must be provided" in refused(
+        world, retryStrategy={"evaluateOnExit": rules}
+    )
+
+
+@pytest.mark.parametrize("priority", [-1, 10_000])
+def test_a_priority_outside_0_to_9999_is_refused(world: World, priority: int) -> None:
+    assert "between 0 and 9999" in refused(world, schedulingPriorityOverride=priority)
+
+
+def test_no_more_than_a_million_jobs_can_be_submitted_at_once(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert limits.SUBMITTED_JOBS == 1_000_000
+    monkeypatch.setattr(limits, "SUBMITTED_JOBS", 3)
+    world.submit(settle=False)
+    world.submit(settle=False, arrayProperties={"size": 2})
+
+    assert "SUBMITTED state is 3" in refused(world)
+    world.settle()
+    world.submit()
+
+
+_ELSEWHERE = "arn:aws:batch:eu-west-1:123456789012"
+
+
+def test_a_queue_or_definition_of_another_region_is_refused_with_the_reason(world: World) -> None:
+    queue = refused(world, jobQueue=f"{_ELSEWHERE}:job-queue/main")
+    definition = refused(world, definition=f"{_ELSEWHERE}:job-definition/simple:1")
+
+    assert queue.startswith(f"JobQueue {_ELSEWHERE}:job-queue/main not found.")
+    assert definition.startswith("JobDefinition name simple:1 does not exist or is not in ACTIVE")
+    for message, here in ((queue, "job-queue/main"), (definition, "job-definition/simple:1")):
+        assert "another region or account" in message
+        assert f"arn:aws:batch:us-east-1:123456789012:{here}" in message
+
+
+def test_an_arn_of_another_kind_is_refused_with_the_reason(world: World) -> None:
+    arn = "arn:aws:batch:us-east-1:123456789012:job-definition/simple:1"
+
+    assert "no ARN of a job-queue" in refused(world, jobQueue=arn)
+
+
+def test_a_definition_in_the_old_style_is_overridden_in_the_old_style(world: World) -> None:
+    old = {"image": "busybox", "command": ["true"], "vcpus": 1, "memory": 64}
+    world.define("old", {**SIMPLE, "containerProperties": old})
+
+    job = world.submit("old", containerOverrides={"vcpus": 2, "memory": 128})
+
+    shown = world.describe(job)["container"]
+    assert (shown["vcpus"], shown["memory"], shown["resourceRequirements"]) == (2, 128, [])
+    [container] = world.task_of(job).containers
+    assert (container.vcpus, container.memory_mib) == (2, 128)
+    assert next(iter(world.plane.flights.values())).place.instance_type == "m5.large"
 
 
 def test_fifty_tags_are_taken_and_one_more_is_refused(world: World) -> None:

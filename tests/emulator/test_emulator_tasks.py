@@ -23,7 +23,6 @@ from support.definitions import (
     multinode,
     sizes,
 )
-from support.placing import Resources
 from wherry.emulator.batch import tasks
 from wherry.emulator.batch.placing import NodeNeed
 from wherry.emulator.engines.api import Container, Dependency, Device, Mount, Task, Tmpfs
@@ -34,14 +33,11 @@ def build(job, surroundings=None, **given) -> Task:
         "attempt": 1,
         "task_id": TASK_ID,
         "place": ON_EC2,
-        "main_address": "",
-        "array_size": 0,
-        "num_nodes": 0,
         "queue_name": "q",
         "region": REGION,
         "surroundings": surroundings or Surroundings(),
     }
-    return tasks.build(job, **{**defaults, **given})
+    return tasks.build(tasks.Start(job=job, **{**defaults, **given}))
 
 
 def only(job, surroundings=None, **given) -> Container:
@@ -278,16 +274,7 @@ def test_a_log_driver_that_cannot_start_keeps_the_task_from_starting():
         build(job_of(definition()), Surroundings(complaint="no such group"))
 
     assert caught.value.status_reason == "Task failed to start"
-    assert caught.value.container_reason == "no such group"
-
-
-def test_a_stream_can_be_named_without_ever_being_made():
-    surroundings = Surroundings()
-
-    found = only(job_of(definition()), surroundings, has_streams=False)
-
-    assert found.log_stream
-    assert surroundings.streams == []
+    assert (caught.value.container_reason, caught.value.container) == ("no such group", "default")
 
 
 # -- volumes --------------------------------------------------------------------------------------
@@ -424,7 +411,21 @@ def test_a_pod_is_a_task_whose_init_containers_come_first():
     assert (main.vcpus, main.hard_cpu, main.memory_mib, main.gpus) == (0.5, True, 512, 1)
     assert (main.user, main.privileged, main.read_only_root) == ("5:6", True, True)
     assert main.mounts == (Mount("/h", "/data/s", read_only=True), Mount("/e", volume="e"))
-    assert task.pid_mode == "task"
+    assert (task.pid_mode, task.ends_with) == ("task", "all")
+
+
+def test_all_containers_of_a_pod_count_and_none_waits_for_its_first_ones_only_so_long():
+    first, one, other = build(
+        job_of(eks(_pod("one"), _pod("other"), initContainers=[_pod("first")]))
+    ).containers
+
+    assert (first.essential, one.essential, other.essential) == (False, True, True)
+    assert one.depends_on == other.depends_on == (Dependency("first", "SUCCESS"),)
+    assert first.start_timeout == 0
+
+
+def _pod(name: str) -> dict[str, Any]:
+    return {"name": name, "image": "x", "resources": {"limits": {"cpu": "1", "memory": "64Mi"}}}
 
 
 # -- the limit of ECS -----------------------------------------------------------------------------
@@ -476,48 +477,63 @@ def test_a_command_with_parameters_counts_after_substitution():
 # -- what a job asks for --------------------------------------------------------------------------
 
 
-@pytest.fixture
-def resources() -> Resources:
-    return Resources()
+_CONSUMABLE = "arn:aws:batch:us-east-1:123456789012:consumable-resource"
 
 
-def waiting(job, resources, front=False):
-    return tasks.waiting(job, 50.0, front, resources)
+def waiting(job, front=False):
+    return tasks.waiting(job, 50.0, front)
 
 
-def test_a_job_asks_for_what_its_effective_definition_says(resources):
+def test_a_job_asks_for_what_its_effective_definition_says():
     its = definition(runtimePlatform={"cpuArchitecture": "ARM64"})
     its.document["platformCapabilities"] = ["FARGATE"]
     its.document["schedulingPriority"] = 5
     override = {"resourceRequirements": [{"type": "VCPU", "value": "0.5"}]}
 
-    found = waiting(
-        job_of(its, containerOverrides=override, shareIdentifier="s"), resources, front=True
-    )
+    job = job_of(its, containerOverrides=override, shareIdentifier="s")
+
+    found = waiting(job, front=True)
 
     assert found.nodes == (NodeNeed(1, 0.5, 256, 0),)
     assert (found.platforms, found.architecture) == (("FARGATE",), "ARM64")
     assert (found.share, found.priority, found.since, found.front) == ("s", 5, 50.0, True)
 
 
-def test_the_requests_priority_wins(resources):
+def test_the_requests_priority_wins():
     its = definition()
     its.document["schedulingPriority"] = 5
 
-    assert waiting(job_of(its, schedulingPriorityOverride=0), resources).priority == 0
+    assert waiting(job_of(its, schedulingPriorityOverride=0)).priority == 0
 
 
-def test_a_definition_without_platforms_is_for_ec2(resources):
-    assert waiting(job_of(definition()), resources).platforms == ("EC2",)
+def test_a_definition_without_platforms_is_for_ec2():
+    assert waiting(job_of(definition())).platforms == ("EC2",)
 
 
-def test_containers_of_one_task_are_counted_together(resources):
+def test_the_old_members_say_what_a_container_asks_for_unless_a_requirement_does():
+    old = container(vcpus=2, memory=64, resourceRequirements=[])
+    both = container(vcpus=2, memory=64)
+
+    assert waiting(job_of(definition(**old))).nodes == (NodeNeed(1, 2, 64, 0),)
+    assert waiting(job_of(definition(**both))).nodes == (NodeNeed(1, 1, 256, 0),)
+    [built] = build(job_of(definition(**old))).containers
+    assert (built.vcpus, built.memory_mib) == (2, 64)
+
+
+def test_the_architecture_of_nodes_is_that_of_their_range():
+    arm = container(runtimePlatform={"cpuArchitecture": "ARM64"})
+    its = multinode(("0:", {"container": arm}), number=2)
+
+    assert waiting(job_of(its, "multinode")).architecture == "ARM64"
+
+
+def test_containers_of_one_task_are_counted_together():
     its = ecs(container(name="a"), container(name="b", resourceRequirements=sizes("2", "512", "1")))
 
-    assert waiting(job_of(its), resources).nodes == (NodeNeed(1, 3, 768, 1),)
+    assert waiting(job_of(its)).nodes == (NodeNeed(1, 3, 768, 1),)
 
 
-def test_init_containers_of_a_pod_count_by_the_largest(resources):
+def test_init_containers_of_a_pod_count_by_the_largest():
     def needs(cpu: str, memory: str) -> dict[str, Any]:
         return {"image": "x", "resources": {"limits": {"cpu": cpu, "memory": memory}}}
 
@@ -527,10 +543,10 @@ def test_init_containers_of_a_pod_count_by_the_largest(resources):
         initContainers=[needs("1", "1Gi"), needs("0.25", "1Mi")],
     )
 
-    assert waiting(job_of(its), resources).nodes == (NodeNeed(1, 1.5, 1024, 0),)
+    assert waiting(job_of(its)).nodes == (NodeNeed(1, 1.5, 1024, 0),)
 
 
-def test_nodes_with_the_same_needs_are_told_together_in_their_order(resources):
+def test_nodes_with_the_same_needs_are_told_together_in_their_order():
     large = container(resourceRequirements=sizes("4", "1024"))
     its = multinode(
         ("0:0", {"container": large, "instanceTypes": ["m5.xlarge"]}),
@@ -538,13 +554,13 @@ def test_nodes_with_the_same_needs_are_told_together_in_their_order(resources):
         number=4,
     )
 
-    found = waiting(job_of(its, "multinode"), resources)
+    found = waiting(job_of(its, "multinode"))
 
     assert found.nodes == (NodeNeed(1, 4, 1024, 0, "m5.xlarge"), NodeNeed(3, 1, 256, 0))
 
 
-def test_consumable_resources_are_told_by_arn(resources):
-    arn = resources.add_consumable("token", 5)
+def test_consumable_resources_are_told_by_arn_whether_or_not_they_exist():
+    arn = f"{_CONSUMABLE}/token"
     its = definition()
     its.document["consumableResourceProperties"] = {
         "consumableResourceList": [
@@ -553,14 +569,36 @@ def test_consumable_resources_are_told_by_arn(resources):
         ]
     }
 
-    assert waiting(job_of(its), resources).consumables == ((arn, 2), ("nobody", 1))
+    assert waiting(job_of(its)).consumables == ((arn, 2), (f"{_CONSUMABLE}/nobody", 1))
 
 
-def test_nodes_ask_for_consumable_resources_each(resources):
-    arn = resources.add_consumable("token", 5)
+def test_nodes_ask_for_consumable_resources_each():
+    arn = f"{_CONSUMABLE}/token"
     asked = {"consumableResourceList": [{"consumableResource": arn, "quantity": 1}]}
     its = multinode(
         ("0:", {"container": container(), "consumableResourceProperties": asked}), number=3
     )
+    together = {"consumableResourceList": [{"consumableResource": "token", "quantity": 5}]}
 
-    assert waiting(job_of(its, "multinode"), resources).consumables == ((arn, 3),)
+    assert waiting(job_of(its, "multinode")).consumables == ((arn, 3),)
+    its.document["consumableResourceProperties"] = together
+    assert waiting(job_of(its, "multinode")).consumables == ((arn, 8),)
+
+
+def test_a_request_may_ask_for_consumable_resources_of_which_its_definition_knows_nothing():
+    asked = {"consumableResourceList": [{"consumableResource": "token", "quantity": 2}]}
+
+    found = waiting(job_of(definition(), consumableResourcePropertiesOverride=asked))
+
+    assert found.consumables == ((f"{_CONSUMABLE}/token", 2),)
+
+
+def test_a_request_may_ask_for_consumable_resources_for_some_nodes():
+    asked = {"consumableResourceList": [{"consumableResource": "token", "quantity": 2}]}
+    its = multinode(("0:", {"container": container()}), number=3)
+    override = {"targetNodes": "1:", "consumableResourcePropertiesOverride": asked}
+    request = {"nodeOverrides": {"nodePropertyOverrides": [override]}}
+
+    found = waiting(job_of(its, "multinode", **request))
+
+    assert found.consumables == ((f"{_CONSUMABLE}/token", 4),)

@@ -41,27 +41,33 @@ def unique(word: str = "x") -> str:
     return f"{word}-{uuid.uuid4().hex[:10]}"
 
 
-def define(batch: Any, command: list[str], **properties: Any) -> str:
+def define(batch: Any, command: list[str], *, platform: str = "EC2", **properties: Any) -> str:
     """Register a definition that runs a command; returns its ARN."""
+    vcpus, memory = ("0.25", "512") if platform == "FARGATE" else ("1", "128")
     container = {
         "image": "busybox",
         "command": command,
         "resourceRequirements": [
-            {"type": "VCPU", "value": "1"},
-            {"type": "MEMORY", "value": "128"},
+            {"type": "VCPU", "value": vcpus},
+            {"type": "MEMORY", "value": memory},
         ],
         **properties,
     }
     answer = batch.register_job_definition(
-        jobDefinitionName=unique("def"), type="container", containerProperties=container
+        jobDefinitionName=unique("def"),
+        type="container",
+        containerProperties=container,
+        platformCapabilities=[platform],
     )
     return str(answer["jobDefinitionArn"])
 
 
-def run(batch: Any, command: list[str], **properties: Any) -> dict[str, Any]:
-    """Run a command as a job of the queue ``main``; returns it when it is over."""
+def run(
+    batch: Any, command: list[str], *, queue: str = "main", **properties: Any
+) -> dict[str, Any]:
+    """Run a command as a job; returns it when it is over."""
     definition = define(batch, command, **properties)
-    answer = batch.submit_job(jobName=unique("job"), jobQueue="main", jobDefinition=definition)
+    answer = batch.submit_job(jobName=unique("job"), jobQueue=queue, jobDefinition=definition)
     return over(batch, answer["jobId"])
 
 

@@ -115,6 +115,11 @@ class World:
         """Start all that can; returns the ids in the order of their start."""
         return [placed.job_id for placed in self.place()]
 
+    def jobs_on(self, instance_id: str) -> list[str]:
+        """Return the jobs on an instance; none when it is not there."""
+        found = self.placement.instances()
+        return [job for one in found if one["instanceId"] == instance_id for job in one["jobs"]]
+
     def end(self, *job_ids: str) -> None:
         for job_id in job_ids:
             self.placement.release(job_id, self.now)

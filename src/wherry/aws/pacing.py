@@ -37,8 +37,8 @@ SUBMIT, END, LOOK = "submit", "end", "look"
 """The lanes: new jobs, cancellations, and all else."""
 
 RATES: Mapping[str, Rate] = {
-    SUBMIT: Rate(50.0),  # userguide/service_limits: SubmitJob, for each account
-    END: Rate(50.0),
+    SUBMIT: Rate(50.0, least=10.0),  # userguide/service_limits: SubmitJob, for each account
+    END: Rate(50.0, least=10.0),
     LOOK: Rate(100.0),  # not published; whoever asks too often is told
 }
 
@@ -123,9 +123,7 @@ class Limiter:
         time: tells how time passes, in seconds.
     """
 
-    def __init__(
-        self, rates: Mapping[str, Rate] = RATES, *, time: Clock = _time.monotonic
-    ) -> None:
+    def __init__(self, rates: Mapping[str, Rate] = RATES, *, time: Clock = _time.monotonic) -> None:
         self._lanes = {name: Lane(rate, time=time) for name, rate in rates.items()}
 
     def lane(self, operation: str) -> Lane:

@@ -89,6 +89,11 @@ def configure(parser: Parser) -> None:
     )
     parser.add_argument("--dryrun", action="store_true", help="print the request, start nothing")
     parser.add_argument(
+        "--preflight",
+        action="store_true",
+        help="first ask whether it can ever run there; it is not started if it cannot",
+    )
+    parser.add_argument(
         "--wait", action="store_true", help="with --detach: wait for the end, without logs"
     )
     parser.add_argument(
@@ -116,6 +121,8 @@ def run(args: Namespace) -> int:
         info = runner.dryrun(app, args.scheduler, _options(runner, args))
         for warning in info.warnings:
             warn(warning)
+        if args.preflight:
+            _check_beforehand(runner, info)
         if args.dryrun:
             return _show(info, as_json=args.json)
         if _detaches(runner, args):
@@ -221,6 +228,17 @@ def _show(info: AppDryRunInfo[Any], *, as_json: bool) -> int:
         }
     )
     return 0
+
+
+def _check_beforehand(runner: Runner, info: AppDryRunInfo[Any]) -> None:
+    """Warn of what may keep an app from running, and refuse one that never can."""
+    from wherry.specs.diagnosis import Certainty
+
+    for finding in runner.scheduler(info.scheduler).preflight(info):
+        words = " ".join(filter(None, (finding.summary, finding.detail, finding.resolution)))
+        if finding.certainty is Certainty.CERTAIN:
+            raise UsageError(f"it can never run there, and was not started: {words}")
+        warn(words)
 
 
 def _detaches(runner: Runner, args: Namespace) -> bool:

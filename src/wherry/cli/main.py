@@ -27,6 +27,7 @@ COMMANDS = {
     "run": ("run a component", "cmd_run", "configure"),
     "status": ("show the state of an app", "cmd_inspect", "configure_status"),
     "describe": ("show all that is known of an app", "cmd_inspect", "configure_describe"),
+    "why": ("say why an app does not run, or failed", "cmd_why", "configure"),
     "log": ("print or follow logs", "cmd_log", "configure"),
     "cancel": ("end an app", "cmd_control", "configure_cancel"),
     "wait": ("wait for an app's end", "cmd_control", "configure_wait"),

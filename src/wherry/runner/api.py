@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         Stream,
     )
     from wherry.specs.app import AppDef
+    from wherry.specs.diagnosis import Diagnosis
     from wherry.specs.options import CfgVal, runopts
     from wherry.specs.states import AppState
     from wherry.specs.status import AppStatus
@@ -62,7 +63,7 @@ class Runner:
         if "/" in name or " " in name or not name.isprintable():
             raise UsageError(f"a session's name has no '/' and no white space: {name!r}")
         self.name = name
-        self._schedulers = SchedulerTable(name, schedulers)
+        self._schedulers = SchedulerTable(name, schedulers, self._prepare)
         self._config = config
         self._apps: AppIndex | None = None
         self._problems: list[str] = []
@@ -247,6 +248,18 @@ class Runner:
         app = self.resolve(handle)
         return self.scheduler(app.scheduler).describe(app.app_id)
 
+    def why(self, handle: str) -> Diagnosis:
+        """Say why an app is in its state: causes, most likely first, and what to do.
+
+        Raises:
+            UnknownAppError: there is no such app.
+        """
+        app = self.resolve(handle)
+        try:
+            return self.scheduler(app.scheduler).why(app.app_id)
+        except UnknownAppError:
+            raise self.unknown_app(handle) from None
+
     def unknown_app(self, handle: str) -> UnknownAppError:
         """Make the error that says that there is no such app, and which one was perhaps meant."""
         return self._index().unknown(handle)
@@ -390,6 +403,15 @@ class Runner:
 
             self._apps = AppIndex(self._schedulers)
         return self._apps
+
+    def _prepare(self, name: str, scheduler: Scheduler[Any]) -> None:
+        """Tell a scheduler that was just made where its configured options are."""
+
+        def options() -> dict[str, CfgVal]:
+            found = self.config.options(name, scheduler.run_opts(), self._schedulers.names)
+            return {option: setting.value for option, setting in found.items()}
+
+        scheduler.configure(options)
 
     def _options(
         self, scheduler: str, opts: runopts, cfg: Mapping[str, CfgVal]

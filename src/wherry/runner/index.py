@@ -70,8 +70,10 @@ class AppIndex:
         """
         names = self._schedulers.names() if scheduler is None else [scheduler]
         asked = [name for name in names if not self._keeps_journal(name, scheduler is not None)]
+        unindexed = bool(chosen.user or chosen.tags)  # the ledger knows neither
+        asked = names if unindexed else asked
         found: list[ListAppResponse] = []
-        if scheduler is None or not asked:
+        if not unindexed and (scheduler is None or not asked):
             try:
                 found += self._from_ledger(scheduler, chosen)
             except LedgerUnavailableError as error:

@@ -108,7 +108,7 @@ def rebuild(db: Connection, path: str, schedulers: Mapping[str, Scheduler[Any]])
     problems: list[str] = []
     for name, scheduler in schedulers.items():
         try:
-            rows += [_row(name, app) for app in scheduler.list()]
+            rows += [_row(name, app) for app in scheduler.recorded()]
             answered.add(name)
         except Exception as error:  # noqa: BLE001 — a plug-in's; the others must not suffer
             problems.append(

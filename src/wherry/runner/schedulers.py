@@ -27,6 +27,7 @@ DEFAULT = "local_cwd"
 BUILT_IN = {
     "local_cwd": "wherry.schedulers.local:create_cwd_scheduler",
     "local_dir": "wherry.schedulers.local:create_dir_scheduler",
+    "aws_batch": "wherry.schedulers.aws_batch:create_scheduler",
 }
 """Where each built-in scheduler's factory is; loaded when the scheduler is first used."""
 
@@ -37,10 +38,17 @@ class SchedulerTable:
     Args:
         session: the session that they are made for.
         given: factories to use instead of the built-in ones and the plug-ins.
+        prepare: is handed each scheduler, by its name, when it has been made.
     """
 
-    def __init__(self, session: str, given: Mapping[str, SchedulerFactory] | None = None) -> None:
+    def __init__(
+        self,
+        session: str,
+        given: Mapping[str, SchedulerFactory] | None = None,
+        prepare: Callable[[str, Scheduler[Any]], None] | None = None,
+    ) -> None:
         self._session = session
+        self._prepare = prepare
         self._given = None if given is None else dict(given)
         self._plugins: dict[str, EntryPoint] | None = None
         self._made: dict[str, Scheduler[Any]] = {}
@@ -67,7 +75,10 @@ class SchedulerTable:
             PluginError: another package's scheduler does not load, or cannot be made.
         """
         if name not in self._made:
-            self._made[name] = self._make(name)
+            made = self._make(name)
+            if self._prepare is not None:
+                self._prepare(name, made)
+            self._made[name] = made
         return self._made[name]
 
     def keeps_journal(self, name: str) -> bool:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import abc
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
@@ -18,6 +18,10 @@ from wherry.specs.app import MISSING, AppDef, Role
 from wherry.specs.options import CfgVal, runopts
 from wherry.specs.states import AppState
 from wherry.specs.status import AppStatus, RoleStatus
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from wherry.specs.diagnosis import Diagnosis, Finding
 
 T = TypeVar("T")
 
@@ -134,6 +138,8 @@ class ListAppResponse:
         msg: why it is in this state, in words.
         replicas: how many there are.
         session: the session that submitted it.
+        user: whom it is filed under, where the scheduler keeps that.
+        tags: its tags, where the scheduler has such.
     """
 
     app_id: str
@@ -145,6 +151,8 @@ class ListAppResponse:
     msg: str = ""
     replicas: int = 0
     session: str = ""
+    user: str = ""
+    tags: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -157,6 +165,8 @@ class ListFilter:
         session: only apps of this session.
         since: only apps created at or after this (seconds since the epoch).
         limit: at most so many.
+        user: only apps filed under this user.
+        tags: only apps with these tags.
     """
 
     states: frozenset[AppState] = frozenset()
@@ -164,6 +174,8 @@ class ListFilter:
     session: str | None = None
     since: float | None = None
     limit: int | None = None
+    user: str = ""
+    tags: Mapping[str, str] = field(default_factory=dict)
 
     def accepts(self, app: ListAppResponse) -> bool:
         """Tell whether an app belongs on the list (the limit aside)."""
@@ -172,6 +184,8 @@ class ListFilter:
             and app.name.startswith(self.name)
             and (self.session is None or app.session == self.session)
             and (self.since is None or (app.created_at or 0) >= self.since)
+            and (not self.user or app.user == self.user)
+            and self.tags.items() <= app.tags.items()
         )
 
 
@@ -212,6 +226,19 @@ class Scheduler(abc.ABC, Generic[T]):
             UsageError: the app or an option cannot be right for this scheduler.
         """
 
+    def settled(self, dryrun_info: AppDryRunInfo[T]) -> AppDryRunInfo[T]:
+        """Look up what a dry run could not know, before it is scheduled; nothing is started.
+
+        Who does not call this has it done by `schedule`, and does not see the warnings.
+
+        Returns:
+            The request and its warnings, as they will be; the same by default.
+
+        Raises:
+            UsageError: it turns out that it cannot be right.
+        """
+        return dryrun_info
+
     @abc.abstractmethod
     def schedule(self, dryrun_info: AppDryRunInfo[T]) -> str:
         """Start what a dry run made, edited or not.
@@ -246,6 +273,14 @@ class Scheduler(abc.ABC, Generic[T]):
     @abc.abstractmethod
     def list(self, chosen: ListFilter = ListFilter()) -> Iterator[ListAppResponse]:
         """List apps, newest first."""
+
+    def recorded(self) -> Iterator[ListAppResponse]:
+        """List the apps that this machine has records of, newest first, as they were last known.
+
+        That is what the ledger is made of; a scheduler whose `list` asks somebody else overrides
+        this.
+        """
+        return self.list()
 
     @abc.abstractmethod
     def cancel(self, app_id: str, reason: str = "", *, kill: bool = False) -> None:
@@ -330,6 +365,30 @@ class Scheduler(abc.ABC, Generic[T]):
                     data = line.encode(errors="surrogateescape")
                     yield LogChunk(role.role, replica.id, data)
 
+    def why(self, app_id: str) -> Diagnosis:
+        """Say why an app is in its state: causes, most likely first, and what to do.
+
+        This one says what `describe` and the log tell; a scheduler that can look further does.
+
+        Raises:
+            UnknownAppError: there is no such app.
+        """
+        described = self.describe(app_id)
+        if described is None:
+            raise UnknownAppError(f"there is no app {app_id!r} at {self.backend}")
+        from wherry.schedulers.explaining import explain
+
+        return explain(self, described)
+
+    def preflight(self, dryrun_info: AppDryRunInfo[T]) -> Sequence[Finding]:
+        """Say what would keep a request from ever running, before it is sent.
+
+        Returns:
+            Findings, surest first; with a certain one the app could never run. None by default.
+        """
+        del dryrun_info
+        return ()
+
     def forget(self, app_id: str) -> None:
         """Remove our own record of an app that has ended.
 
@@ -357,6 +416,12 @@ class Scheduler(abc.ABC, Generic[T]):
         import time
 
         return time.monotonic()
+
+    def configure(self, options: Callable[[], Mapping[str, CfgVal]]) -> None:
+        """Be told where the configured options are, for questions that come without any.
+
+        A region, say, for an app that somebody else has submitted. Read when they are needed.
+        """
 
     def detach(self, app_id: str) -> None:
         """Let an app go on when this process ends; does nothing where that is so anyway."""

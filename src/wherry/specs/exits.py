@@ -29,11 +29,12 @@ class Exit:
     resolution: str = ""
 
 
-_LOG = "Read the end of the log; the program's own message is there."
+READ_THE_LOG = "Read the end of the log; the program's own message is there."
+"""What there is to do where only the program knows more."""
 
 CODES: Mapping[int, Exit] = {
     0: Exit("succeeded", "ended well"),
-    1: Exit("program-failed", "reported a failure of its own", _LOG),
+    1: Exit("program-failed", "reported a failure of its own", READ_THE_LOG),
     2: Exit(
         "bad-usage",
         "did not accept its arguments, or a shell did not understand a command",
@@ -52,11 +53,11 @@ CODES: Mapping[int, Exit] = {
         "Check the command's first word, and that the image contains it; an image without a "
         "shell has no sh either.",
     ),
-    128: Exit("bad-exit", "ended with an exit code that it should not use", _LOG),
+    128: Exit("bad-exit", "ended with an exit code that it should not use", READ_THE_LOG),
     255: Exit(
         "out-of-range",
         "ended with -1 or another code outside 0 to 255; ssh and some runtimes use it for failures",
-        _LOG,
+        READ_THE_LOG,
     ),
 }
 """Exit codes that are not signals."""
@@ -75,14 +76,14 @@ SIGNALS: Mapping[str, Exit] = {
         "aborted",
         "aborted itself (SIGABRT): a failed assertion, an uncaught C++ exception, or a library "
         "that gave up",
-        _LOG,
+        READ_THE_LOG,
     ),
     "SIGBUS": Exit(
         "bus-error",
         "was ended by SIGBUS: often a full /dev/shm, or a file that shrank while it was mapped",
         "Ask for more shared memory; PyTorch's data loaders need it.",
     ),
-    "SIGFPE": Exit("arithmetic", "divided by zero or overflowed (SIGFPE)", _LOG),
+    "SIGFPE": Exit("arithmetic", "divided by zero or overflowed (SIGFPE)", READ_THE_LOG),
     "SIGKILL": Exit(
         "killed",
         "was killed (SIGKILL): most often because it used more memory than it may, else because "
@@ -134,5 +135,5 @@ def meaning(exit_code: int | None, signal_name: str | None = None) -> Exit | Non
     if exit_code is None:
         return None
     return CODES.get(exit_code) or Exit(
-        "program-failed", "ended with a code whose meaning is its own", _LOG
+        "program-failed", f"ended with {exit_code}, a code whose meaning is its own", READ_THE_LOG
     )

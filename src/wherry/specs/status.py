@@ -71,10 +71,25 @@ class ReplicaStatus:
 
 @dataclass(frozen=True)
 class RoleStatus:
-    """The replicas of one role."""
+    """The replicas of one role.
+
+    Args:
+        role: its name.
+        replicas: its replicas.
+        counted: how many replicas are in each state, where that is all that was asked; there are
+            no ``replicas`` then.
+    """
 
     role: str
     replicas: tuple[ReplicaStatus, ...] = ()
+    counted: tuple[tuple[AppState, int], ...] = ()
+
+    def counts(self) -> dict[AppState, int]:
+        """Count the replicas in each state; states that no replica is in are left out."""
+        totals = dict(self.counted)
+        for replica in self.replicas:
+            totals[replica.state] = totals.get(replica.state, 0) + 1
+        return totals
 
 
 @dataclass(frozen=True)
@@ -123,8 +138,8 @@ class AppStatus:
         """Count the replicas in each state; states that no replica is in are left out."""
         totals: dict[AppState, int] = {}
         for role in self.roles:
-            for replica in role.replicas:
-                totals[replica.state] = totals.get(replica.state, 0) + 1
+            for state, count in role.counts().items():
+                totals[state] = totals.get(state, 0) + count
         return totals
 
     def _first_failure(self) -> int | None:

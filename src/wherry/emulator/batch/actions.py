@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from wherry.emulator.batch import attempts
+from wherry.emulator.batch import attempts, notes
 from wherry.emulator.batch.attempts import Flight
 from wherry.emulator.batch.ports import Document
 from wherry.emulator.engines.api import ESSENTIAL_EXITED
@@ -46,7 +46,7 @@ def reclaim(plane: Plane, instance_or_job: str) -> list[str]:
         UnknownNameError: there is no such instance or job.
         StateError: the job has nothing that runs.
     """
-    job = plane.book.jobs.get(instance_or_job)
+    job = plane.book.find(instance_or_job)
     if job is None:
         return _reclaim_instance(plane, instance_or_job)
     flights = _running(plane, job)
@@ -65,7 +65,7 @@ def lose_agent(plane: Plane, job_id: str) -> None:
         UnknownNameError: there is no such job.
         StateError: it has nothing that runs.
     """
-    job = plane.book.jobs.get(job_id)
+    job = plane.book.find(job_id)
     if job is None:
         raise UnknownNameError(unknown("job", job_id, plane.book.jobs))
     for flight in _running(plane, job):
@@ -74,7 +74,11 @@ def lose_agent(plane: Plane, job_id: str) -> None:
 
 
 def status(plane: Plane) -> Document:
-    """Return how many jobs are in each state, of each queue too, and the instances in use."""
+    """Return how many jobs are in each state, of each queue too, and the instances in use.
+
+    Its notes say what active job definitions ask for and is left out.
+    """
+    active = [one for one in plane.catalog.definitions() if one.status == "ACTIVE"]
     instances: dict[str, list[str]] = {}
     for flight in plane.flights.values():
         place = flight.place
@@ -86,7 +90,8 @@ def status(plane: Plane) -> Document:
         "queues": {queue.name: plane.book.totals_of(queue.arn) for queue in plane.catalog.queues()},
         "instances": instances,
         "held": sorted(plane.held),
-        "definitions": sum(1 for one in plane.catalog.definitions() if one.status == "ACTIVE"),
+        "definitions": len(active),
+        "notes": notes.about(active),
     }
 
 

@@ -14,6 +14,7 @@ from wherry.emulator.batch.catalog import Catalog
 from wherry.emulator.batch.errors import ClientError
 from wherry.emulator.batch.ports import Document
 from wherry.emulator.batch.records import (
+    REPLENISHABLE,
     ComputeEnvironment,
     ConsumableResource,
     JobDefinition,
@@ -108,7 +109,7 @@ def _consumable(catalog: Catalog, document: Document, arn: str) -> ConsumableRes
     return ConsumableResource(
         name=name,
         arn=arn,
-        type=document.get("resourceType") or "REPLENISHABLE",
+        type=document.get("resourceType") or REPLENISHABLE,
         total=int(document.get("totalQuantity", 0)),
         in_use=known.in_use if known else 0,
         created_at=known.created_at if known else catalog.clock.now_ms(),

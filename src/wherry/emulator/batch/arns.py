@@ -47,6 +47,16 @@ def role(region: str, name: str) -> str:
     return f"arn:{partition(region)}:iam::{ACCOUNT}:role/{name.lstrip('/')}"
 
 
+def host_name(region: str, instance_id: str) -> str:
+    """Return the name of an instance in its network (EC2 user guide, resource names).
+
+    >>> host_name("eu-west-1", "i-0123456789abcdef")
+    'i-0123456789abcdef.eu-west-1.compute.internal'
+    """
+    zone = "ec2" if region == "us-east-1" else f"{region}.compute"
+    return f"{instance_id}.{zone}.internal"
+
+
 def is_arn(text: str) -> bool:
     """Tell an ARN from a name."""
     return text.startswith("arn:")
@@ -63,6 +73,34 @@ def kind_of(arn: str) -> str:
         return ""
     path = parts[5].split("/")
     return QUOTA_SHARE if QUOTA_SHARE in path[2:] else path[0]
+
+
+def region_of(arn: str) -> str:
+    """Return the region in an ARN.
+
+    >>> region_of("arn:aws:batch:us-east-1:123456789012:job-queue/main")
+    'us-east-1'
+    """
+    return arn.split(":", 4)[3]
+
+
+def why_foreign(ref: str, region: str, kind: str) -> str:
+    """Say what keeps an ARN from naming a resource of a kind here; nothing for any other text.
+
+    Args:
+        ref: what a request names the resource by.
+        region: where it is looked for.
+        kind: what it is to be, such as `QUEUE`.
+
+    Returns:
+        A sentence, or an empty text.
+    """
+    here = make(region, kind, name_of(ref))
+    if not is_arn(ref) or ref == here:
+        return ""
+    if kind_of(ref) != kind:
+        return f"That is no ARN of a {kind}, such as {make(region, kind, 'NAME')}."
+    return f"The ARN is of another region or account; in this one it would be {here}."
 
 
 def name_of(ref: str) -> str:

@@ -10,41 +10,28 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from wherry.emulator.batch import dependencies, lifecycle
-from wherry.emulator.batch.book import Entry
 from wherry.emulator.batch.dependencies import Verdict
 from wherry.emulator.batch.ports import Document
 from wherry.emulator.batch.records import STATES
 
 if TYPE_CHECKING:
+    from wherry.emulator.batch.book import Entry
     from wherry.emulator.batch.plane import Plane
 
 CHILD_FAILED = "Array Child Job failed"
 
 
-def children(parent: Entry) -> list[Entry]:
-    """Make the children of a new array; they share all that they can with it."""
-    return [
-        Entry(
-            id=f"{parent.id}:{index}",
-            arn=f"{parent.arn}:{index}",
-            name=parent.name,
-            queue_arn=parent.queue_arn,
-            definition=parent.definition,
-            request=parent.request,
-            created_at=parent.created_at,
-            parent=parent.id,
-            index=index,
-            kind="child",
-            serial=parent.serial,
-            look=parent.look,
-        )
-        for index in range(parent.children)
-    ]
-
-
-def summary(parent: Entry) -> Document:
-    """Return ``statusSummary``: how many children are in each of the seven states."""
-    return {status: parent.counts.get(status, 0) for status in STATES}
+def properties(job: Entry) -> Document:
+    """Return ``arrayProperties`` of an array or of a child; nothing for other jobs."""
+    if job.kind == "child":
+        return {"index": job.index}
+    if job.kind == "array":
+        return {
+            "size": job.children,
+            "statusSummary": {status: job.counts.get(status, 0) for status in STATES},
+            "statusSummaryLastUpdatedAt": job.counted_at or job.created_at,
+        }
+    return {}
 
 
 def count(plane: Plane, child: Entry) -> None:

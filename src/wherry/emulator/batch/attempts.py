@@ -10,7 +10,7 @@ import dataclasses
 import uuid
 from typing import TYPE_CHECKING
 
-from wherry.emulator.batch import arns, lifecycle, nodes, retries
+from wherry.emulator.batch import arns, lifecycle, limits, nodes, retries, tasks
 from wherry.emulator.batch.records import Attempt, Job
 from wherry.emulator.batch.retries import Outcome
 from wherry.emulator.engines.api import ESSENTIAL_EXITED, Task, TaskEnded, TaskStarted
@@ -61,33 +61,37 @@ def launch(plane: Plane, job: Entry, place: Place, main_address: str = "") -> No
         place: where it goes.
         main_address: the main node's address, for the other nodes.
     """
-    from wherry.emulator.batch import tasks
-
     task_id = uuid.uuid4().hex
-    run = Attempt(task_id, _task_arn(plane, place, task_id), place.instance_arn)
+    run = Attempt(
+        task_id,
+        _task_arn(plane, place, task_id),
+        place.instance_arn,
+        place.instance_id,
+        place.environment_arn,
+    )
     job.runs.append(run)
     plane.book.touch(job)
     parent = plane.book.parent_of(job) if job.parent else job
+    start = tasks.Start(
+        job=job,
+        attempt=len(job.runs),
+        task_id=task_id,
+        place=place,
+        queue_name=arns.name_of(job.queue_arn),
+        surroundings=plane.surroundings,
+        region=plane.region,
+        main_address=main_address,
+        array_size=parent.children if job.kind == "child" else 0,
+        num_nodes=parent.children if job.kind == "node" else 0,
+        efs_root=plane.efs_root,
+        instance_role=_instance_role(plane, place),
+    )
     try:
-        task = tasks.build(
-            job,
-            len(job.runs),
-            task_id,
-            place,
-            main_address,
-            parent.children if job.kind == "child" else 0,
-            parent.children if job.kind == "node" else 0,
-            arns.name_of(job.queue_arn),
-            plane.surroundings,
-            plane.region,
-            instance_role=_instance_role(plane, place),
-        )
+        task = tasks.build(start)
     except tasks.CannotStart as refusal:
-        run.containers = [{"name": "default", "reason": refusal.container_reason}]
-        final = not refusal.container_reason
-        over(
-            plane, job, Outcome(False, refusal.status_reason, None, refusal.container_reason, final)
-        )
+        run.containers = _unstarted(tasks.container_names(job), refusal)
+        reason = refusal.container_reason
+        over(plane, job, Outcome(False, refusal.status_reason, None, reason, final=not reason))
         return
     task = _in_real_time(plane, _with_fault(plane, job, task))
     if task.network and job.parent:
@@ -288,6 +292,16 @@ def _start_failure(value: str, task: Task) -> str:  # noqa: ARG001 — one of a 
 _START_FAULTS = {"pull-failure": _pull_failure, "start-failure": _start_failure}
 
 
+def _unstarted(names: list[str], refusal: tasks.CannotStart) -> list[Document]:
+    """Return containers of which none ran, the reason at the one that could not start."""
+    at_fault = refusal.container or names[0]
+    reason = refusal.container_reason[: limits.CONTAINER_REASON_LENGTH]
+    return [
+        {"name": name, "reason": reason} if reason and name == at_fault else {"name": name}
+        for name in names
+    ]
+
+
 def _ran_unseen(flight: Flight, event: TaskEnded) -> bool:
     """Tell whether containers ran although the start was never told."""
     ran = any(end.exit_code is not None for end in event.containers.values())
@@ -317,13 +331,14 @@ def _code(flight: Flight, end: ContainerEnd | None) -> int | None:
 def _container_reason(flight: Flight, end: ContainerEnd | None) -> str:
     if flight.agent_lost:
         return AGENT
-    return "" if end is None else end.reason[:255]
+    return "" if end is None else end.reason[: limits.CONTAINER_REASON_LENGTH]
 
 
 def _outcome(flight: Flight, event: TaskEnded) -> Outcome:
-    """Judge a task: every essential container has to have ended with 0."""
-    essential = [container.name for container in flight.task.containers if container.essential]
-    ends = [event.containers.get(name) for name in essential]
+    """Judge a task: every essential container has to have ended with 0, and all of a pod."""
+    task = flight.task
+    judged = [one.name for one in task.containers if one.essential or task.ends_with == "all"]
+    ends = [event.containers.get(name) for name in judged]
     bad = [end for end in ends if _code(flight, end) != 0]
     if not bad and event.reason == ESSENTIAL_EXITED:
         return Outcome(True, event.reason, 0)

@@ -12,6 +12,9 @@ from dataclasses import dataclass, field
 from wherry.emulator.batch.placing import Place
 from wherry.emulator.batch.records import ENDED, STATES, Job
 
+_MEMBERS = {"array": ("child", ":"), "multinode": ("node", "#")}
+"""What jobs consist of, and what stands between the job's id and the member's index."""
+
 
 @dataclass(eq=False)
 class Entry(Job):
@@ -47,6 +50,32 @@ class Entry(Job):
     def ended(self) -> bool:
         """Whether it will not change any more."""
         return self.status in ENDED
+
+    def members(self) -> list[Entry]:
+        """Make the children of a new array, or the nodes of a new multi-node job.
+
+        They share all that they can with it.
+        """
+        if self.kind not in _MEMBERS:
+            return []
+        kind, mark = _MEMBERS[self.kind]
+        return [
+            Entry(
+                id=f"{self.id}{mark}{index}",
+                arn=f"{self.arn}{mark}{index}",
+                name=self.name,
+                queue_arn=self.queue_arn,
+                definition=self.definition,
+                request=self.request,
+                created_at=self.created_at,
+                parent=self.id,
+                index=index,
+                kind=kind,
+                serial=self.serial,
+                look=self.look if kind == "child" else (*self.look[:2], index),
+            )
+            for index in range(self.children)
+        ]
 
 
 class Book:
@@ -84,14 +113,16 @@ class Book:
         self._lines = itertools.count(line + 1)
 
     def find(self, reference: str) -> Entry | None:
-        """Return the job with an id; an ARN, whose last part is the id, will do as well.
+        """Return the job with an id or an ARN.
 
         AWS takes ARNs where it asks for ids: TorchX 0.7.0 depends on it.
         """
-        return self.jobs.get(reference.rpartition("/")[2])
+        found = self.jobs.get(reference.rpartition("/")[2])
+        return found if found is not None and reference in (found.id, found.arn) else None
 
-    def add(self, job: Entry, family: list[Entry]) -> None:
-        """Take in a submission: a job with its children or nodes."""
+    def add(self, job: Entry) -> None:
+        """Take in a submission, with the children or nodes that it consists of."""
+        family = job.members()
         self.jobs[job.id] = job
         self._count(job, 1)
         if job.kind == "array":
@@ -146,6 +177,10 @@ class Book:
     def shares(self, queue_arn: str) -> Set[str]:
         """Return the share identifiers of a queue that have jobs which have not ended."""
         return self._shares.get(queue_arn, {}).keys()
+
+    def count(self, status: str) -> int:
+        """Return how many jobs, children and nodes included, are in a state."""
+        return self._totals[status]
 
     def totals(self) -> dict[str, int]:
         """Return how many jobs, children and nodes included, are in each state."""

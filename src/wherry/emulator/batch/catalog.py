@@ -16,13 +16,16 @@ from wherry.emulator.batch import arns, limits
 from wherry.emulator.batch.errors import ClientError
 from wherry.emulator.batch.ports import Archive, Document
 from wherry.emulator.batch.records import (
+    REPLENISHABLE,
     ComputeEnvironment,
     ConsumableResource,
     JobDefinition,
     JobQueue,
+    QuotaShare,
     SchedulingPolicy,
+    ServiceEnvironment,
 )
-from wherry.emulator.batch.service_records import QuotaShare, ServiceEnvironment
+from wherry.emulator.batch.revisions import Revisions
 from wherry.emulator.clock import Clock
 
 JobTags = Callable[[str, "dict[str, str] | None"], "dict[str, str] | None"]
@@ -35,15 +38,40 @@ own: children of arrays and nodes.
 _DAY = 86_400.0
 
 
-_RECORDS: dict[str, type[Any]] = {
-    "queue": JobQueue,
-    "environment": ComputeEnvironment,
-    "policy": SchedulingPolicy,
-    "consumable": ConsumableResource,
-    "quota-share": QuotaShare,
-    "service-environment": ServiceEnvironment,
+@dataclasses.dataclass(frozen=True)
+class _Kind:
+    """What there is to know of a kind of records.
+
+    Attributes:
+        record: their class.
+        arn: what their ARNs say of the kind; empty where names are not all that differs.
+        missing: AWS's words when there is none of a name.
+    """
+
+    record: type[Any]
+    arn: str
+    missing: str
+
+
+_KINDS = {
+    # The words: base2genomics/batchit#13, Netflix/metaflow#65.
+    "queue": _Kind(JobQueue, arns.QUEUE, "JobQueue {} not found."),
+    "environment": _Kind(
+        ComputeEnvironment, arns.ENVIRONMENT, "ComputeEnvironment {} does not exist."
+    ),
+    "policy": _Kind(SchedulingPolicy, arns.POLICY, "SchedulingPolicy {} not found."),
+    "consumable": _Kind(
+        ConsumableResource, arns.CONSUMABLE, "ConsumableResource {} does not exist."
+    ),
+    "quota-share": _Kind(QuotaShare, "", "QuotaShare {} not found."),
+    "service-environment": _Kind(
+        ServiceEnvironment, arns.SERVICE_ENVIRONMENT, "ServiceEnvironment {} does not exist."
+    ),
 }
 """The kinds of records by their name in the archive. Definitions have a place of their own."""
+
+_BY_ARN = frozenset(("policy", "quota-share"))
+"""Kinds whose records are asked for by ARN alone."""
 
 _DEFINITION = "definition"
 _REVISION = "revision"
@@ -81,10 +109,8 @@ class Catalog:
         self.job_tags: JobTags = lambda _arn, _tags: None
         self.client_tokens: dict[tuple[str, str], tuple[object, int]] = {}
         self._archive = archive
-        self._kept: dict[str, dict[str, Record]] = {kind: {} for kind in _RECORDS}
-        self._definitions: dict[str, dict[int, JobDefinition]] = {}
-        self._revisions: dict[str, int] = {}
-        self._deregistered: dict[str, JobDefinition] = {}  # the oldest first
+        self._kept: dict[str, dict[str, Record]] = {kind: {} for kind in _KINDS}
+        self._revisions = Revisions()
         self._load()
 
     # -- finding one ------------------------------------------------------------------------------
@@ -93,13 +119,13 @@ class Catalog:
         """Return a queue by name or ARN.
 
         Raises:
-            ClientError: there is none, in the words of base2genomics/batchit#13.
+            ClientError: there is none.
         """
-        return self._found(self.find_queue(ref), f"JobQueue {ref} not found.")
+        return self._need("queue", ref, self.find_queue(ref))
 
     def find_queue(self, ref: str) -> JobQueue | None:
         """Return a queue by name or ARN, if there is one."""
-        found: JobQueue | None = self._find("queue", arns.QUEUE, ref)
+        found: JobQueue | None = self._find("queue", ref)
         if found is not None and self._is_gone(found):
             self.remove(found)
             return None
@@ -111,11 +137,11 @@ class Catalog:
         Raises:
             ClientError: there is none.
         """
-        return self._found(self.find_environment(ref), f"ComputeEnvironment {ref} does not exist.")
+        return self._need("environment", ref, self.find_environment(ref))
 
     def find_environment(self, ref: str) -> ComputeEnvironment | None:
         """Return a compute environment by name or ARN, if there is one."""
-        found: ComputeEnvironment | None = self._find("environment", arns.ENVIRONMENT, ref)
+        found: ComputeEnvironment | None = self._find("environment", ref)
         return found
 
     def policy(self, arn: str) -> SchedulingPolicy:
@@ -124,11 +150,11 @@ class Catalog:
         Raises:
             ClientError: there is none.
         """
-        return self._found(self.find_policy(arn), f"SchedulingPolicy {arn} not found.")
+        return self._need("policy", arn, self.find_policy(arn))
 
     def find_policy(self, arn: str) -> SchedulingPolicy | None:
         """Return a scheduling policy by its ARN, if there is one."""
-        found: SchedulingPolicy | None = self._find("policy", arns.POLICY, arn)
+        found: SchedulingPolicy | None = self._find("policy", arn)
         return found
 
     def consumable(self, ref: str) -> ConsumableResource:
@@ -137,11 +163,11 @@ class Catalog:
         Raises:
             ClientError: there is none.
         """
-        return self._found(self.find_consumable(ref), f"ConsumableResource {ref} does not exist.")
+        return self._need("consumable", ref, self.find_consumable(ref))
 
     def find_consumable(self, ref: str) -> ConsumableResource | None:
         """Return a consumable resource by name or ARN, if there is one."""
-        found: ConsumableResource | None = self._find("consumable", arns.CONSUMABLE, ref)
+        found: ConsumableResource | None = self._find("consumable", ref)
         return found
 
     def quota_share(self, arn: str) -> QuotaShare:
@@ -150,8 +176,8 @@ class Catalog:
         Raises:
             ClientError: there is none.
         """
-        found: QuotaShare | None = self._kept["quota-share"].get(arn)
-        return self._found(found, f"QuotaShare {arn} not found.")
+        found: QuotaShare | None = self._find("quota-share", arn)
+        return self._need("quota-share", arn, found)
 
     def service_environment(self, ref: str) -> ServiceEnvironment:
         """Return a service environment by name or ARN.
@@ -159,13 +185,11 @@ class Catalog:
         Raises:
             ClientError: there is none.
         """
-        found = self.find_service_environment(ref)
-        return self._found(found, f"ServiceEnvironment {ref} does not exist.")
+        return self._need("service-environment", ref, self.find_service_environment(ref))
 
     def find_service_environment(self, ref: str) -> ServiceEnvironment | None:
         """Return a service environment by name or ARN, if there is one."""
-        kind, arn_kind = "service-environment", arns.SERVICE_ENVIRONMENT
-        found: ServiceEnvironment | None = self._find(kind, arn_kind, ref)
+        found: ServiceEnvironment | None = self._find("service-environment", ref)
         return found
 
     def definition(self, ref: str) -> JobDefinition:
@@ -180,20 +204,18 @@ class Catalog:
         """
         found = self.find_definition(ref)
         if found is None or found.status != "ACTIVE":
-            raise ClientError(
-                f"JobDefinition name {arns.name_of(ref)} does not exist or is not in ACTIVE status"
-            )
+            name, why = arns.name_of(ref), arns.why_foreign(ref, self.region, arns.DEFINITION)
+            missing = f"JobDefinition name {name} does not exist or is not in ACTIVE status"
+            raise ClientError(f"{missing}. {why}" if why else missing)
         return found
 
     def find_definition(self, ref: str) -> JobDefinition | None:
         """Return a revision, active or not; for a bare name the latest active one."""
         self._forget_old_definitions()
-        name, colon, revision = self._local(arns.DEFINITION, ref).partition(":")
-        revisions = self._definitions.get(name, {})
+        name, colon, number = self._local(arns.DEFINITION, ref).partition(":")
         if colon:
-            return revisions.get(int(revision)) if revision.isdecimal() else None
-        newest_first = (revisions.get(each) for each in range(self._revisions.get(name, 0), 0, -1))
-        return next((one for one in newest_first if one and one.status == "ACTIVE"), None)
+            return self._revisions.find(name, int(number)) if number.isdecimal() else None
+        return self._revisions.latest_active(name)
 
     # -- all of a kind ----------------------------------------------------------------------------
 
@@ -228,10 +250,7 @@ class Catalog:
     def definitions(self, name: str | None = None) -> Iterator[JobDefinition]:
         """Return all revisions of one name, or of all, names in order and newest first."""
         self._forget_old_definitions()
-        for each in sorted(self._definitions) if name is None else (name,):
-            revisions = self._definitions.get(each, {})
-            for revision in sorted(revisions, reverse=True):
-                yield revisions[revision]
+        yield from self._revisions.all(name)
 
     def count(self, kind: str) -> int:
         """Return how many records of a kind there are."""
@@ -263,7 +282,7 @@ class Catalog:
 
         Deregistered revisions keep counting, even after they are gone.
         """
-        return self._revisions.get(name, 0) + 1
+        return self._revisions.highest(name) + 1
 
     def adopt(self, kind: str, document: Document, arn: str) -> Record:
         """Take over a resource that was made elsewhere, such as by a CloudFormation stack.
@@ -288,8 +307,8 @@ class Catalog:
 
     # -- inside -----------------------------------------------------------------------------------
 
-    def _find(self, kind: str, arn_kind: str, ref: str) -> Any:
-        key = ref if kind == "policy" else self._local(arn_kind, ref)
+    def _find(self, kind: str, ref: str) -> Any:
+        key = ref if kind in _BY_ARN else self._local(_KINDS[kind].arn, ref)
         return self._kept[kind].get(key)
 
     def _local(self, arn_kind: str, ref: str) -> str:
@@ -299,11 +318,12 @@ class Catalog:
         name = arns.name_of(ref)
         return name if ref == self.arn(arn_kind, name) else ""
 
-    @staticmethod
-    def _found(record: R | None, complaint: str) -> R:
-        if record is None:
-            raise ClientError(complaint)
-        return record
+    def _need(self, kind: str, ref: str, found: R | None) -> R:
+        if found is not None:
+            return found
+        known = _KINDS[kind]
+        why = arns.why_foreign(ref, self.region, known.arn) if known.arn else ""
+        raise ClientError(f"{known.missing.format(ref)} {why}".rstrip())
 
     def _all(self, kind: str) -> list[Any]:
         return [record for _, record in sorted(self._kept[kind].items())]
@@ -313,68 +333,51 @@ class Catalog:
         return queue.status == "DELETING" and not self.in_use(queue.arn)
 
     def _keep_definition(self, definition: JobDefinition) -> None:
-        revisions = self._definitions.setdefault(definition.name, {})
-        revisions[definition.revision] = definition
-        if definition.status != "ACTIVE":
-            self._deregistered[definition.arn] = definition
-        key = f"{definition.name}:{definition.revision}"
-        self._save(_DEFINITION, key, dataclasses.asdict(definition), commit=False)
-        if definition.revision > self._revisions.get(definition.name, 0):
-            self._revisions[definition.name] = definition.revision
-            self._save(_REVISION, definition.name, {"revision": definition.revision}, commit=False)
-        self._commit()
+        self._revisions.keep(definition)
+        name, number = definition.name, definition.revision
+        is_new = self._revisions.reach(name, number)
+        if self._archive is None:
+            return
+        self._archive.save(_DEFINITION, f"{name}:{number}", dataclasses.asdict(definition))
+        if is_new:
+            self._archive.save(_REVISION, name, {"revision": number})
+        self._archive.commit()
 
     def _forget_old_definitions(self) -> None:
-        """Drop definitions 180 days after they were deregistered; the oldest stand first."""
-        if not self._deregistered:
-            return
+        """Drop definitions 180 days after they were deregistered."""
         limit = self.clock.now() - limits.DEFINITION_KEPT_DAYS * _DAY
-        for old in list(self._deregistered.values()):
-            if (old.deregistered_at or 0.0) > limit:
-                return
-            del self._deregistered[old.arn]
-            revisions = self._definitions[old.name]
-            del revisions[old.revision]
-            if not revisions:
-                del self._definitions[old.name]
+        for old in self._revisions.forget_before(limit):
             self._unsave(_DEFINITION, f"{old.name}:{old.revision}")
 
-    def _save(self, kind: str, key: str, record: Document, *, commit: bool = True) -> None:
+    def _save(self, kind: str, key: str, record: Document) -> None:
         if self._archive is not None:
             self._archive.save(kind, key, record)
-            if commit:
-                self._archive.commit()
+            self._archive.commit()
 
     def _unsave(self, kind: str, key: str) -> None:
         if self._archive is not None:
             self._archive.remove(kind, key)
             self._archive.commit()
 
-    def _commit(self) -> None:
-        if self._archive is not None:
-            self._archive.commit()
-
     def _load(self) -> None:
         if self._archive is None:
             return
-        for kind, make in _RECORDS.items():
+        for kind, known in _KINDS.items():
             for key, fields in self._archive.load(kind):
-                self._kept[kind][key] = make(**fields)
+                self._kept[kind][key] = known.record(**fields)
         for consumable in self.consumables():
-            consumable.in_use = 0  # those that run again are counted again
+            if consumable.type == REPLENISHABLE:
+                consumable.in_use = 0  # whoever held it has ended with the earlier life
         for name, fields in self._archive.load(_REVISION):
-            self._revisions[name] = fields["revision"]
+            self._revisions.reach(name, fields["revision"])
         for _, fields in self._archive.load(_DEFINITION):
-            definition = JobDefinition(**fields)
-            self._definitions.setdefault(definition.name, {})[definition.revision] = definition
-        gone = (one for one in self.definitions() if one.status != "ACTIVE")
-        oldest_first = sorted(gone, key=lambda one: one.deregistered_at or 0.0)
-        self._deregistered = {one.arn: one for one in oldest_first}
+            self._revisions.keep(JobDefinition(**fields))
+        self._revisions.sort()
 
 
 def _kind_of(record: Record) -> str:
-    return next(kind for kind, made in _RECORDS.items() if isinstance(record, made))
+    return next(kind for kind, known in _KINDS.items() if isinstance(record, known.record))
 
 
 def _key_of(record: Record) -> str:
-    return str(record.arn if isinstance(record, (SchedulingPolicy, QuotaShare)) else record.name)
+    return str(record.arn if _kind_of(record) in _BY_ARN else record.name)

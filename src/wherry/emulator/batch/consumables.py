@@ -9,13 +9,13 @@ from collections.abc import Callable
 
 from wherry.emulator.batch import arns, limits
 from wherry.emulator.batch.catalog import Catalog
-from wherry.emulator.batch.errors import ClientError
-from wherry.emulator.batch.paging import answer, page
+from wherry.emulator.batch.errors import ClientError, RefusedError, refuse
+from wherry.emulator.batch.paging import answer
+from wherry.emulator.batch.patterns import fits_any_case
 from wherry.emulator.batch.ports import Document
-from wherry.emulator.batch.records import ConsumableResource
-from wherry.emulator.batch.refusal import RefusedError, refuse
+from wherry.emulator.batch.records import NON_REPLENISHABLE, REPLENISHABLE, ConsumableResource
 
-TYPES = ("REPLENISHABLE", "NON_REPLENISHABLE")
+TYPES = (REPLENISHABLE, NON_REPLENISHABLE)
 TOKEN_SECONDS = 8 * 3600
 """How long a client token is remembered; model: UpdateConsumableResourceRequest.clientToken."""
 
@@ -25,7 +25,7 @@ _FILTER = "CONSUMABLE_RESOURCE_NAME"
 def create(catalog: Catalog, request: Document) -> Document:
     """CreateConsumableResource."""
     name = request["consumableResourceName"]
-    kind = request.get("resourceType", TYPES[0])
+    kind = request.get("resourceType", REPLENISHABLE)
     total = request.get("totalQuantity", 0)
     limits.check_name("ConsumableResource", name)
     limits.check_tags(request.get("tags", {}))
@@ -76,9 +76,9 @@ _OPERATIONS: dict[str, Callable[[int, int], int]] = {
 
 
 def delete(catalog: Catalog, request: Document) -> Document:
-    """DeleteConsumableResource. Refused while jobs hold some of it, so that none waits for ever."""
+    """DeleteConsumableResource. Refused while jobs ask for it, so that none waits for ever."""
     found = catalog.consumable(request["consumableResource"])
-    if found.in_use or catalog.in_use(found.arn):
+    if catalog.in_use(found.arn):
         raise ClientError(f"Cannot delete, ConsumableResource {found.name} is in use by jobs")
     catalog.remove(found)
     return {}
@@ -101,10 +101,9 @@ def list_(catalog: Catalog, request: Document) -> Document:
     found = (
         each
         for each in catalog.consumables()
-        if all(any(_matches(each.name, value) for value in values) for values in wanted)
+        if all(any(fits_any_case(value, each.name) for value in values) for values in wanted)
     )
-    shown, token = page(found, lambda each: each.name, request)
-    return answer("consumableResources", [_summary(each) for each in shown], token)
+    return answer("consumableResources", found, lambda each: each.name, _summary, request)
 
 
 def _summary(consumable: ConsumableResource) -> Document:
@@ -121,11 +120,6 @@ def _wanted(condition: Document) -> list[str]:
     if condition.get("name") != _FILTER:
         raise RefusedError(f"Invalid filter {condition.get('name')}. Valid filters: [{_FILTER}]")
     return list(condition.get("values", []))
-
-
-def _matches(name: str, pattern: str) -> bool:
-    name, pattern = name.lower(), pattern.lower()
-    return name.startswith(pattern[:-1]) if pattern.endswith("*") else name == pattern
 
 
 # -- client tokens --------------------------------------------------------------------------------

@@ -8,25 +8,41 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from wherry.emulator.batch import limits, paging
+from wherry.emulator.batch import needs, paging
 from wherry.emulator.batch.book import Entry
-from wherry.emulator.batch.listing import check_token, matches_name
+from wherry.emulator.batch.errors import refuse
+from wherry.emulator.batch.listing import by_age
+from wherry.emulator.batch.patterns import fits_any_case
 from wherry.emulator.batch.ports import Document
 from wherry.emulator.batch.records import STATES
-from wherry.emulator.batch.refusal import refuse
 
 if TYPE_CHECKING:
-    from wherry.emulator.batch.catalog import Catalog
     from wherry.emulator.batch.plane import Plane
 
 
-def of(catalog: Catalog, job: Entry) -> list[tuple[str, int]]:
-    """Return the ARN of each consumable resource that a job asks for, and how much of it."""
-    if not catalog.count("consumable"):
-        return []
-    from wherry.emulator.batch import tasks
+class Users:
+    """The submissions that ask for consumable resources, whether or not those exist."""
 
-    return list(tasks.waiting(job, 0.0, False, catalog).consumables)
+    def __init__(self) -> None:
+        self._of: dict[str, dict[str, Entry]] = {}
+
+    def add(self, job: Entry) -> None:
+        """Note what a submission asks for."""
+        for arn, _ in needs.consumables(job):
+            self._of.setdefault(arn, {})[job.id] = job
+
+    def drop(self, job: Entry) -> None:
+        """Forget what a submission asked for that is gone."""
+        for arn, _ in needs.consumables(job):
+            self._of.get(arn, {}).pop(job.id, None)
+
+    def of(self, arn: str) -> list[Entry]:
+        """Return the submissions that ask for a resource, in their order."""
+        return list(self._of.get(arn, {}).values())
+
+    def are_busy(self, arn: str) -> bool:
+        """Tell whether a submission that asks for a resource has not ended."""
+        return any(not job.ended for job in self._of.get(arn, {}).values())
 
 
 def list_jobs(plane: Plane, request: Document) -> Document:
@@ -37,16 +53,9 @@ def list_jobs(plane: Plane, request: Document) -> Document:
     """
     resource = plane.catalog.consumable(request.get("consumableResource", ""))
     keeps = [_filter(one) for one in request.get("filters") or ()]
-    users = reversed(plane.users.get(resource.arn, {}).values())
+    users = reversed(plane.users.of(resource.arn))
     jobs = (job for job in users if all(keep(job) for keep in keeps))
-    check_token(request)
-    shown, token = paging.page(jobs, _position, request, limits.PAGE)
-    return paging.answer("jobs", [_summary(plane, job, resource.arn) for job in shown], token)
-
-
-def _position(job: Entry) -> str:
-    """Sort the newest first."""
-    return f"{10**15 - job.serial:016d}"
+    return paging.answer("jobs", jobs, by_age, lambda job: _summary(job, resource.arn), request)
 
 
 def _filter(asked: Document) -> Callable[[Entry], bool]:
@@ -56,13 +65,13 @@ def _filter(asked: Document) -> Callable[[Entry], bool]:
         f"Filter name must be JOB_STATUS or JOB_NAME, but is {name!r}",
     )
     if name == "JOB_NAME":
-        return lambda job: any(matches_name(value, job.name) for value in values)
+        return lambda job: any(fits_any_case(value, job.name) for value in values)
     refuse(not set(values) <= set(STATES), f"Filter values must be of {', '.join(STATES)}")
     return lambda job: job.status in values
 
 
-def _summary(plane: Plane, job: Entry, arn: str) -> Document:
-    asked = dict(of(plane.catalog, job))
+def _summary(job: Entry, arn: str) -> Document:
+    asked = dict(needs.consumables(job))
     entries = [{"consumableResource": arn, "quantity": number} for arn, number in asked.items()]
     shown: Document = {
         "jobArn": job.arn,

@@ -7,10 +7,11 @@ A container stands for itself in ``containerProperties`` and in node ranges, and
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
-from wherry.emulator.batch import limits
+from wherry.emulator.batch import limits, sizes
+from wherry.emulator.batch.errors import refuse
 from wherry.emulator.batch.ports import Document
-from wherry.emulator.batch.refusal import refuse
 
 FARGATE = "FARGATE"
 _ARCHITECTURES = ("X86_64", "ARM64")
@@ -18,7 +19,7 @@ _FARGATE_LOG_DRIVERS = ("awslogs", "splunk", "awsfirelens")
 _OLD_PLATFORMS = ("1.0.0", "1.1.0", "1.2.0", "1.3.0")
 _LINUX_NOT_ON_FARGATE = ("devices", "sharedMemorySize", "tmpfs", "maxSwap", "swappiness")
 _VOLUME_KINDS = ("host", "efsVolumeConfiguration", "s3filesVolumeConfiguration")
-_VOLUME_NAME = re.compile(r"[A-Za-z0-9_-]{1,255}\Z")
+_VOLUME_NAME = re.compile(rf"[A-Za-z0-9_-]{{1,{limits.VOLUME_NAME_LENGTH}}}\Z")
 _FILE_SYSTEM = re.compile(r"fs-[0-9a-f]+\Z")
 _RESERVED = "AWS_BATCH"
 _WHOLE = re.compile(r"[0-9]+\Z")
@@ -32,16 +33,18 @@ def check_single(container: Document, platform: str) -> None:
         ClientError: they are refused.
     """
     refuse(not container.get("image"), "ECS Container Image must be provided.")
-    check_needs(container.get("resourceRequirements", []))
+    if platform == FARGATE:
+        check_no_old_members(container)
+    check_needs(container)
     check_container(container, platform)
     check_roles(container, container.get("executionRoleArn", ""), container.get("jobRoleArn", ""))
     check_volumes(container.get("volumes", []), platform, _platform_version(container))
     if platform == FARGATE:
         _check_fargate(container)
-        check_fargate_pair(container["resourceRequirements"])
+        check_fargate_pair(container)
     else:
         _check_ec2(container)
-        check_ec2_vcpus(container["resourceRequirements"])
+        check_ec2_vcpus(container)
 
 
 def check_node(container: Document) -> None:
@@ -56,7 +59,7 @@ def check_node(container: Document) -> None:
     check_roles(container, container.get("executionRoleArn", ""), container.get("jobRoleArn", ""))
     check_volumes(container.get("volumes", []), "EC2", "")
     _check_ec2(container)
-    check_ec2_vcpus(container.get("resourceRequirements", []))
+    check_ec2_vcpus(container)
 
 
 def check_container(container: Document, platform: str) -> None:
@@ -70,13 +73,8 @@ def check_container(container: Document, platform: str) -> None:
         len(image) > limits.IMAGE_LENGTH,
         f"Container image cannot exceed {limits.IMAGE_LENGTH} characters.",
     )
-    _check_requirements(container.get("resourceRequirements", []), platform)
-    for variable in container.get("environment", []):
-        refuse(not variable.get("name"), "Environment variable name is required.")
-        refuse(
-            variable["name"].startswith(_RESERVED),
-            f"Environment variables cannot start with {_RESERVED}.",
-        )
+    check_requirements(sizes.requirements(container), platform)
+    check_environment(container.get("environment", []))
     for mount in container.get("mountPoints", []):
         refuse(not mount.get("containerPath"), "containerPath of mountPoints is required.")
     refuse(
@@ -95,40 +93,91 @@ def check_container(container: Document, platform: str) -> None:
     )
 
 
-def check_needs(requirements: list[Document]) -> None:
-    """Refuse resource requirements without vCPUs or memory.
+def check_environment(variables: Iterable[Document]) -> None:
+    """Refuse variables, of a definition or of overrides, without a name or with a reserved one.
 
     Raises:
         ClientError: they are refused.
     """
-    kinds = {each["type"] for each in requirements}
+    for variable in variables:
+        refuse(not variable.get("name"), "Environment variable name is required.")
+        refuse(
+            variable["name"].startswith(_RESERVED),
+            f"Environment variables cannot start with {_RESERVED}.",
+        )
+
+
+def check_requirements(requirements: list[Document], platform: str = "EC2") -> None:
+    """Refuse sizes, of a definition or of overrides, that are no sizes or that no host has.
+
+    Raises:
+        ClientError: they are refused.
+    """
+    kinds = [each["type"] for each in requirements]
+    refuse(len(set(kinds)) < len(kinds), "Cannot provide duplicates in resourceRequirements.")
+    for each in requirements:
+        kind, value = each["type"], each["value"]
+        number = _DECIMAL if kind == "VCPU" else _WHOLE
+        refuse(
+            not number.match(value), f"Value {value} for resourceRequirement {kind} is not valid."
+        )
+        refuse(
+            kind == "MEMORY" and int(value) < limits.MEMORY_MIB,
+            f"Memory must be at least {limits.MEMORY_MIB} Mib, got {value} Mib.",
+        )
+        refuse(kind == "VCPU" and float(value) <= 0, f"vCPU must be at least 1, got {value}.")
+        if kind == "GPU":
+            refuse(platform == FARGATE, "GPU is not applicable for Fargate.")
+            refuse(int(value) < 1, f"GPU must be at least 1, got {value}.")
+
+
+def check_needs(*containers: Document) -> None:
+    """Refuse containers that do not say, all together, how many vCPUs and how much memory.
+
+    Raises:
+        ClientError: they are refused.
+    """
+    kinds = {each["type"] for container in containers for each in sizes.requirements(container)}
     refuse("VCPU" not in kinds, "vCPU is required.")
     refuse("MEMORY" not in kinds, "Memory is required.")
 
 
-def check_ec2_vcpus(requirements: list[Document]) -> None:
+def check_no_old_members(container: Document) -> None:
+    """Refuse ``vcpus`` and ``memory``, of a definition or of overrides, for Fargate.
+
+    Raises:
+        ClientError: they are refused, in the words of insitro/redun#95.
+    """
+    for member in sizes.OLD_MEMBERS:
+        refuse(
+            container.get(member) is not None,
+            f"{member} is not applicable for Fargate. Use resource requirements instead.",
+        )
+
+
+def check_ec2_vcpus(container: Document) -> None:
     """Refuse less than one vCPU.
 
     Raises:
         ClientError: it is refused.
     """
-    for each in requirements:
+    for each in sizes.requirements(container):
         refuse(
             each["type"] == "VCPU" and float(each["value"]) < 1,
             f"vCPU must be at least 1, got {each['value']}.",
         )
 
 
-def check_fargate_pair(*requirements: list[Document]) -> None:
+def check_fargate_pair(*containers: Document) -> None:
     """Refuse vCPUs and memory that Fargate does not offer together.
 
     Args:
-        requirements: of each container of the task; what counts is the sum.
+        containers: of the task; what counts is the sum.
 
     Raises:
         ClientError: they are refused, in AWS's words.
     """
-    vcpus, memory = _total("VCPU", requirements), _total("MEMORY", requirements)
+    vcpus, memory = _total("VCPU", containers), _total("MEMORY", containers)
     allowed = limits.FARGATE_MEMORY_MIB.get(f"{vcpus:g}", ())
     refuse(
         memory not in allowed,
@@ -218,25 +267,6 @@ def check_ephemeral(storage: Document | None) -> None:
 # -- parts ----------------------------------------------------------------------------------------
 
 
-def _check_requirements(requirements: list[Document], platform: str) -> None:
-    kinds = [each["type"] for each in requirements]
-    refuse(len(set(kinds)) < len(kinds), "Cannot provide duplicates in resourceRequirements.")
-    for each in requirements:
-        kind, value = each["type"], each["value"]
-        number = _DECIMAL if kind == "VCPU" else _WHOLE
-        refuse(
-            not number.match(value), f"Value {value} for resourceRequirement {kind} is not valid."
-        )
-        refuse(
-            kind == "MEMORY" and int(value) < limits.MEMORY_MIB,
-            f"Memory must be at least {limits.MEMORY_MIB} Mib, got {value} Mib.",
-        )
-        refuse(kind == "VCPU" and float(value) <= 0, f"vCPU must be at least 1, got {value}.")
-        if kind == "GPU":
-            refuse(platform == FARGATE, "GPU is not applicable for Fargate.")
-            refuse(int(value) < 1, f"GPU must be at least 1, got {value}.")
-
-
 def _check_fargate(container: Document) -> None:
     refuse(not container.get("executionRoleArn"), "executionRoleArn is required for Fargate jobs.")
     refuse(bool(container.get("instanceType")), "instanceType is not applicable for Fargate.")
@@ -298,7 +328,10 @@ def _platform_version(container: Document) -> str:
     return str(container.get("fargatePlatformConfiguration", {}).get("platformVersion", ""))
 
 
-def _total(kind: str, requirements: tuple[list[Document], ...]) -> float:
+def _total(kind: str, containers: tuple[Document, ...]) -> float:
     return sum(
-        float(each["value"]) for some in requirements for each in some if each["type"] == kind
+        float(each["value"])
+        for container in containers
+        for each in sizes.requirements(container)
+        if each["type"] == kind
     )

@@ -27,7 +27,6 @@ _TASK_CONTAINER_LISTS = (
     "ulimits",
 )
 _POD_CONTAINER_LISTS = ("args", "command", "env", "volumeMounts")
-_OLD_NAMES = (("vcpus", "VCPU"), ("memory", "MEMORY"))
 
 FARGATE = "FARGATE"
 
@@ -39,7 +38,7 @@ def completed(document: Document) -> Document:
         document: the request of RegisterJobDefinition, without name and tags.
 
     Returns:
-        Another document, with the old ``vcpus`` and ``memory`` among the resource requirements.
+        Another document.
     """
     on_fargate = FARGATE in document.get("platformCapabilities", ())
     on_eks = "eksProperties" in document or any(
@@ -79,14 +78,6 @@ def _complete_properties(document: Document, container: str, *, fargate: bool) -
 
 def _container(properties: Document, *, fargate: bool) -> Document:
     after = {**{member: [] for member in _CONTAINER_LISTS}, **properties}
-    moved = [
-        {"value": str(after.pop(old)), "type": kind} for old, kind in _OLD_NAMES if old in after
-    ]
-    known = {each["type"] for each in after["resourceRequirements"]}
-    after["resourceRequirements"] = [
-        *(each for each in moved if each["type"] not in known),
-        *after["resourceRequirements"],
-    ]
     if fargate:
         after.setdefault("fargatePlatformConfiguration", {"platformVersion": "LATEST"})
         after.setdefault("networkConfiguration", {"assignPublicIp": "DISABLED"})

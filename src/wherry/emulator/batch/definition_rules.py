@@ -11,8 +11,8 @@ import re
 from collections.abc import Mapping
 
 from wherry.emulator.batch import container_rules, limits, node_rules, pod_rules, task_rules
+from wherry.emulator.batch.errors import refuse
 from wherry.emulator.batch.ports import Document
-from wherry.emulator.batch.refusal import refuse
 
 _PROPERTIES = {
     "containerProperties": "ECS containerProperties",

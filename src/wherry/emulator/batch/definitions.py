@@ -10,11 +10,10 @@ from collections.abc import Iterable
 
 from wherry.emulator.batch import arns, definition_defaults, definition_rules, limits
 from wherry.emulator.batch.catalog import Catalog
-from wherry.emulator.batch.errors import ClientError
-from wherry.emulator.batch.paging import answer, page
+from wherry.emulator.batch.errors import ClientError, refuse
+from wherry.emulator.batch.paging import answer
 from wherry.emulator.batch.ports import Document
 from wherry.emulator.batch.records import JobDefinition
-from wherry.emulator.batch.refusal import refuse
 
 STATUSES = ("ACTIVE", "INACTIVE")
 _NOT_IN_DOCUMENT = frozenset(("jobDefinitionName", "tags"))
@@ -81,8 +80,7 @@ def describe(catalog: Catalog, request: Document) -> Document:
     )
     all_of_it = catalog.definitions(request.get("jobDefinitionName"))
     wanted = (each for each in all_of_it if status in (None, each.status))
-    found, token = page(wanted, _place, request)
-    return answer("jobDefinitions", [shown(each) for each in found], token)
+    return answer("jobDefinitions", wanted, _place, shown, request)
 
 
 def shown(definition: JobDefinition) -> Document:

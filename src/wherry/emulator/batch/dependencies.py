@@ -15,12 +15,11 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from wherry.emulator.batch import limits
+from wherry.emulator.batch.errors import RefusedError, refuse
 from wherry.emulator.batch.ports import Document
-from wherry.emulator.batch.refusal import RefusedError, refuse
 
 if TYPE_CHECKING:
     from wherry.emulator.batch.book import Book, Entry
-    from wherry.emulator.batch.plane import Plane
 
 FAILED_REASON = "Dependent Job failed"
 
@@ -90,11 +89,11 @@ def verdict(book: Book, job: Entry) -> Verdict:
     return _worst(_of(book.jobs.get(job_id)) for job_id in whole)
 
 
-def check(plane: Plane, request: Document, size: int) -> None:
-    """Refuse dependencies that cannot be.
+def resolved(book: Book, request: Document, size: int) -> Document:
+    """Refuse dependencies that cannot be; return a request in which jobs go by id, not by ARN.
 
     Args:
-        plane: knows the jobs.
+        book: knows the jobs.
         request: of SubmitJob.
         size: of the array that is submitted; 0 for other jobs.
 
@@ -102,9 +101,10 @@ def check(plane: Plane, request: Document, size: int) -> None:
         ClientError: they are refused.
     """
     asked = needs(request)
+    if not asked:
+        return request
     limits.check_count("job dependencies", asked, limits.DEPENDENCIES)
-    for need in asked:
-        _CHECKS[need.get("type") or ""](plane.book, need, size)
+    return {**request, "dependsOn": [_resolved(book, need, size) for need in asked]}
 
 
 def _of_child(book: Book, job: Entry) -> Verdict:
@@ -139,27 +139,22 @@ def _worst(verdicts: Iterator[Verdict]) -> Verdict:
     return Verdict.READY
 
 
-def _check_whole(book: Book, need: Document, size: int) -> None:  # noqa: ARG001 — one of a table
-    _known(book, need)
-
-
-def _check_pairs(book: Book, need: Document, size: int) -> None:
-    refuse(not size, "A job dependency of type N_TO_N can only be given to an array job")
-    other = _known(book, need)
+def _resolved(book: Book, need: Document, size: int) -> Document:
+    kind, job_id = need.get("type") or "", need.get("jobId") or ""
+    refuse(kind != "" and not size, f"A job dependency of type {kind} needs an array job")
+    if kind == "SEQUENTIAL":
+        refuse(bool(job_id), "A job dependency of type SEQUENTIAL takes no jobId")
+        return need
+    other = _known(book, job_id)
     refuse(
-        other.children != size or other.kind != "array",
+        kind == "N_TO_N" and (other.kind != "array" or other.children != size),
         f"A job dependency of type N_TO_N needs arrays of the same size, "
         f"but {other.id} has {other.children or 'no'} children, and this job {size}",
     )
+    return {**need, "jobId": other.id}
 
 
-def _check_sequence(book: Book, need: Document, size: int) -> None:  # noqa: ARG001 — the same
-    refuse(not size, "A job dependency of type SEQUENTIAL can only be given to an array job")
-    refuse(bool(need.get("jobId")), "A job dependency of type SEQUENTIAL takes no jobId")
-
-
-def _known(book: Book, need: Document) -> Entry:
-    job_id = need.get("jobId") or ""
+def _known(book: Book, job_id: str) -> Entry:
     refuse(not job_id, "A job dependency needs a jobId")
     found = book.find(job_id)
     if found is None:
@@ -169,6 +164,3 @@ def _known(book: Book, need: Document) -> Entry:
         f"Job dependency {job_id} is a node; depend on its multi-node parallel job",
     )
     return found
-
-
-_CHECKS = {"": _check_whole, "N_TO_N": _check_pairs, "SEQUENTIAL": _check_sequence}

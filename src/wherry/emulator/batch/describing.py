@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from wherry.emulator.batch import arrays, limits, nodes, retries
+from wherry.emulator.batch import arrays, limits, nodes, pod_details, retries, tasks
 from wherry.emulator.batch.book import Entry
+from wherry.emulator.batch.errors import refuse
 from wherry.emulator.batch.ports import Document
 from wherry.emulator.batch.records import Attempt
-from wherry.emulator.batch.refusal import refuse
 
 if TYPE_CHECKING:
     from wherry.emulator.batch.plane import Plane
@@ -72,7 +72,7 @@ def detail(plane: Plane, job: Entry) -> Document:
         "stoppedAt": job.stopped_at,
         "shareIdentifier": job.request.get("shareIdentifier"),
         "timeout": job.request.get("timeout") or document.get("timeout"),
-        "arrayProperties": _array(job),
+        "arrayProperties": arrays.properties(job),
         "nodeDetails": _node(job),
     }
     shown |= {name: value for name, value in optional.items() if value}
@@ -87,67 +87,64 @@ def _containers(plane: Plane, job: Entry) -> Document:
     view = _view(plane, job)
     for member, show in _SHAPES.items():
         if member in view:
-            return {**view, **show(view[member], job)}
-    return {**view, "attempts": _attempts(job, _one_container)}
+            return {**view, "eksAttempts": [], **show(plane, view[member], job)}
+    return {**view, "attempts": _attempts(job, _one_container), "eksAttempts": []}
 
 
 def _view(plane: Plane, job: Entry) -> Document:
     found = plane.views.get(job.look)
     if found is None:
-        from wherry.emulator.batch import tasks
-
         if len(plane.views) >= VIEWS:
             plane.views.clear()
         plane.views[job.look] = found = tasks.effective(job)
     return found
 
 
-def _with_container(container: Document, job: Entry) -> Document:
+def _with_container(_plane: Plane, container: Document, job: Entry) -> Document:
     return {
         "container": {**container, **_present(job), "networkInterfaces": []},
         "attempts": _attempts(job, _one_container),
     }
 
 
-def _with_ecs(properties: Document, job: Entry) -> Document:
+def _with_ecs(_plane: Plane, properties: Document, job: Entry) -> Document:
     run = _last(job)
-    tasks = []
+    ends = _ends(run)
+    shown = []
     for task in properties.get("taskProperties", ()):
-        ends = {end["name"]: end for end in (run.containers if run else ())}
         containers = [
             {**container, **ends.get(container.get("name", ""), {})}
             for container in task.get("containers", ())
         ]
-        tasks.append({**task, "containers": containers, **_whereabouts(run)})
+        shown.append({**task, "containers": containers, **_whereabouts(run)})
     return {
-        "ecsProperties": {**properties, "taskProperties": tasks},
+        "ecsProperties": {**properties, "taskProperties": shown},
         "attempts": _attempts(job, _all_containers),
     }
 
 
-def _with_eks(properties: Document, job: Entry) -> Document:
-    run = _last(job)
-    pod = dict(properties.get("podProperties", {}))
-    ends = {end["name"]: end for end in (run.containers if run else ())}
-    for group in ("containers", "initContainers"):
-        if group in pod:
-            pod[group] = [
-                {**one, **_code_and_reason(ends.get(one.get("name", ""), {}))} for one in pod[group]
-            ]
-    if run is not None:
-        pod["podName"] = f"aws-batch.{run.task_id}"
+def _with_eks(plane: Plane, properties: Document, job: Entry) -> Document:
+    pod = properties["podProperties"]
+    ended = [run for run in job.runs if run.stopped_at]
     return {
-        "eksProperties": {**properties, "podProperties": pod},
+        "eksProperties": {
+            **properties,
+            "podProperties": pod_details.present(plane, pod, _last(job)),
+        },
         "attempts": [],
-        "eksAttempts": [_pod_attempt(run) for run in job.runs if run.stopped_at],
+        "eksAttempts": [{**pod_details.attempt(plane, pod, run), **_times(run)} for run in ended],
     }
 
 
-_SHAPES: dict[str, Callable[[Document, Entry], Document]] = {
+_SHAPES: dict[str, Callable[[Plane, Document, Entry], Document]] = {
     "ecsProperties": _with_ecs,
     "eksProperties": _with_eks,
     "container": _with_container,
 }
+
+
+def _ends(run: Attempt | None) -> dict[str, Document]:
+    return {end["name"]: end for end in (run.containers if run else ())}
 
 
 def _attempts(job: Entry, show: Callable[[Attempt], Document]) -> list[Document]:
@@ -166,11 +163,6 @@ def _all_containers(run: Attempt) -> Document:
         "container": {},
         "taskProperties": [{**_whereabouts(run), "containers": containers}],
     }
-
-
-def _pod_attempt(run: Attempt) -> Document:
-    containers = [{"name": end["name"], **_code_and_reason(end)} for end in run.containers]
-    return {"containers": containers, "podName": f"aws-batch.{run.task_id}", **_times(run)}
 
 
 def _times(run: Attempt) -> Document:
@@ -200,22 +192,6 @@ def _whereabouts(run: Attempt | None) -> Document:
         return {}
     optional = {"taskArn": run.task_arn, "containerInstanceArn": run.instance_arn}
     return {name: value for name, value in optional.items() if value}
-
-
-def _code_and_reason(end: Document) -> Document:
-    return {name: end[name] for name in ("exitCode", "reason") if name in end}
-
-
-def _array(job: Entry) -> Document:
-    if job.kind == "child":
-        return {"index": job.index}
-    if job.kind == "array":
-        return {
-            "size": job.children,
-            "statusSummary": arrays.summary(job),
-            "statusSummaryLastUpdatedAt": job.counted_at or job.created_at,
-        }
-    return {}
 
 
 def _node(job: Entry) -> Document:

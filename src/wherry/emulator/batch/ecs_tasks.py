@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from wherry.emulator.batch import needs, overrides, parameters, secrets, starting
+from wherry.emulator.batch import overrides, parameters, sizes, starting
 from wherry.emulator.batch.ports import Document
 from wherry.emulator.batch.starting import Start
 from wherry.emulator.engines.api import Container, Dependency, Device, Mount, Tmpfs
@@ -33,9 +33,7 @@ def containers(start: Start, document: Document) -> tuple[list[Container], str]:
     volumes = {volume["name"]: volume for volume in task.get("volumes") or () if "name" in volume}
     built, region = [], ""
     for name, entry in entries.items():
-        hidden = secrets.resolved(
-            entry.get("secrets") or (), start.surroundings, start.region, own_role
-        )
+        hidden = starting.secret_values(start, entry.get("secrets") or (), own_role, name)
         explicit = [
             (each["name"], each.get("value", "")) for each in entry.get("environment") or ()
         ]
@@ -47,6 +45,11 @@ def containers(start: Start, document: Document) -> tuple[list[Container], str]:
         region = region or log.region
         built.append(_container(start, name, entry, env, _mounts(start, entry, volumes), log))
     return built, region
+
+
+def names(document: Document) -> list[str]:
+    """Return the names of the containers, in their order."""
+    return list(_entries(document))
 
 
 def task_of(document: Document) -> Document:
@@ -75,7 +78,7 @@ def _container(
     mounts: tuple[Mount, ...],
     log: starting.Log,
 ) -> Container:
-    vcpus, memory, gpus = needs.of_container(entry)
+    vcpus, memory, gpus = sizes.of_container(entry)
     linux = entry.get("linuxParameters") or {}
     return Container(
         name=name,
@@ -167,7 +170,7 @@ def _told_of(start: Start, entry: Document, override: Document) -> Document:
     command: Iterable[str] = entry.get("command") or ()
     if override.get("command") or any("Ref::" in word for word in command):
         told["command"] = list(parameters.substituted(tuple(command), start.parameters))
-    for name in ("environment", "resourceRequirements"):
+    for name in ("environment", "resourceRequirements", *sizes.OLD_MEMBERS):
         if override.get(name):
             told[name] = override[name]
     return told

@@ -16,9 +16,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from wherry.emulator.batch import arrays, attempts, lifecycle, limits
-from wherry.emulator.batch.errors import BatchError
+from wherry.emulator.batch.errors import BatchError, refuse
 from wherry.emulator.batch.ports import Document
-from wherry.emulator.batch.refusal import refuse
 
 if TYPE_CHECKING:
     from wherry.emulator.batch.book import Entry

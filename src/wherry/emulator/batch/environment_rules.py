@@ -11,9 +11,9 @@ import functools
 import re
 
 from wherry.emulator.batch import limits
+from wherry.emulator.batch.errors import refuse
 from wherry.emulator.batch.ports import Document
 from wherry.emulator.batch.records import ComputeEnvironment
-from wherry.emulator.batch.refusal import refuse
 
 FARGATE = frozenset(("FARGATE", "FARGATE_SPOT"))
 EC2 = frozenset(("EC2", "SPOT"))

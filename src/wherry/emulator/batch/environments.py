@@ -10,11 +10,10 @@ import uuid as uuids
 
 from wherry.emulator.batch import arns, environment_rules, limits
 from wherry.emulator.batch.catalog import Catalog
-from wherry.emulator.batch.errors import ClientError
-from wherry.emulator.batch.paging import answer, page
+from wherry.emulator.batch.errors import ClientError, refuse
+from wherry.emulator.batch.paging import answer, known
 from wherry.emulator.batch.ports import Document
 from wherry.emulator.batch.records import ComputeEnvironment
-from wherry.emulator.batch.refusal import refuse
 
 SERVICE_LINKED_ROLE = "aws-service-role/batch.amazonaws.com/AWSServiceRoleForBatch"
 _UPDATE_POLICY = {"terminateJobsOnUpdate": False, "jobExecutionTimeoutMinutes": 30}
@@ -114,11 +113,9 @@ def describe(catalog: Catalog, request: Document) -> Document:
     )
     limits.check_count("compute environments", names, limits.DESCRIBED)
     if names:
-        chosen = (catalog.find_environment(name) for name in names)
-        shown = {found.arn: _shown(found) for found in chosen if found is not None}
-        return {"computeEnvironments": list(shown.values())}
-    found, token = page(catalog.environments(), lambda each: each.name, request)
-    return answer("computeEnvironments", [_shown(each) for each in found], token)
+        return known("computeEnvironments", names, catalog.find_environment, _shown)
+    all_of_them = catalog.environments()
+    return answer("computeEnvironments", all_of_them, lambda each: each.name, _shown, request)
 
 
 def _shown(environment: ComputeEnvironment) -> Document:

@@ -49,7 +49,7 @@ def expire(plane: Plane, job_id: str | None = None) -> int:
 
 
 def _expirable(plane: Plane, job_id: str) -> Entry:
-    job = plane.book.jobs.get(job_id)
+    job = plane.book.find(job_id)
     if job is None:
         raise UnknownAppError(f"there is no job {job_id!r}")
     if job.parent:
@@ -65,7 +65,7 @@ def _forget(plane: Plane, job: Entry) -> int:
         if member.status == "FAILED":
             _doom(plane, member)
         plane.links.drop(member.id)
-    plane.drop_consumables(job.id)
+    plane.users.drop(job)
     return plane.book.remove(job)
 
 

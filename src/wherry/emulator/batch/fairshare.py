@@ -20,11 +20,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from wherry.emulator.batch import limits
 from wherry.emulator.batch.placing import Waiting
 from wherry.emulator.batch.ports import Document
-
-MAX_SHARES = 500
-"""How many share identifiers of one queue may be active (API reference, ShareAttributes)."""
 
 LEAST_DECAY = 600.0
 """The time window, in seconds, that ``shareDecaySeconds`` of 0 stands for."""
@@ -359,7 +357,7 @@ class Fair:
     def _contenders(self) -> Iterator[str]:
         # Shares beyond the limit wait until others are over.
         active = (name for name, share in self._shares.items() if share.line or share.vcpus)
-        admitted = itertools.islice(active, MAX_SHARES)
+        admitted = itertools.islice(active, limits.SHARES)
         return (name for name in admitted if self._shares[name].line)
 
     def _entry(self, name: str) -> tuple[float, int, str]:
@@ -379,7 +377,7 @@ class Fair:
         return self._weights[max(prefixes, key=len)] if prefixes else 1.0
 
     def _forget_idle(self, now: float) -> None:
-        if len(self._shares) <= MAX_SHARES:
+        if len(self._shares) <= limits.SHARES:
             return
         for name, share in list(self._shares.items()):
             if not share.line and not share.vcpus and now - share.then > self._window:

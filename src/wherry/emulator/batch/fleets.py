@@ -77,17 +77,9 @@ class Fleet(ABC):
     def take_back(self, job_id: str) -> None:
         """Free the places of a job; unknown ids are ignored."""
 
-    @abstractmethod
-    def restore(self, waiting: Waiting, places: tuple[Place, ...]) -> None:
-        """Take note of the places of a job that runs already."""
-
     def instance_type(self, _waiting: Waiting) -> str:
         """Return the type of instance that would be launched for a job; empty for none."""
         return ""
-
-    def jobs_on(self, _instance_id: str) -> list[str] | None:
-        """Return the jobs on an instance; nothing when it is not of this fleet."""
-        return None
 
     def drop(self, instance_id: str) -> None:  # noqa: B027 — most fleets have none
         """An instance is gone; unknown ids are ignored."""
@@ -153,10 +145,6 @@ class Fargate(Fleet):
         """Free the places of a job."""
         self._vcpus -= self._taken.pop(job_id, 0.0)
 
-    def restore(self, waiting: Waiting, _places: tuple[Place, ...]) -> None:
-        """Take note of places of a job that runs."""
-        self._take(waiting.job_id, waiting.nodes[0].vcpus)
-
     def _take(self, job_id: str, vcpus: float) -> None:
         self._taken[job_id] = vcpus
         self._vcpus += vcpus
@@ -213,26 +201,10 @@ class Managed(Fleet):
         for number, instance in enumerate(self._where.pop(job_id, ())):
             self._hosts.take_back(_node_key(job_id, number), instance)
 
-    def restore(self, waiting: Waiting, places: tuple[Place, ...]) -> None:
-        """Take note of places of a job that runs."""
-        taken = []
-        for (key, need), place in zip(_nodes(waiting), places, strict=False):
-            instance = self._hosts.adopt(place.instance_id, place.instance_arn, place.instance_type)
-            instance.put(key, need, alone=_is_gang(waiting))
-            taken.append(instance)
-        self._where[waiting.job_id] = taken
-
     def instance_type(self, waiting: Waiting) -> str:
         """Return the type that would be launched."""
         host = self._hosts.smallest(waiting.nodes[0], waiting.architecture)
         return host.name if host else ""
-
-    def jobs_on(self, instance_id: str) -> list[str] | None:
-        """Return the jobs on an instance."""
-        instance = self._hosts.instances.get(instance_id)
-        if instance is None:
-            return None
-        return list(dict.fromkeys(key.partition("#")[0] for key in instance.jobs))
 
     def drop(self, instance_id: str) -> None:
         """Forget an instance that is gone."""
@@ -258,38 +230,24 @@ class OwnHost(Fleet):
 
     def __init__(self, environment: ComputeEnvironment, new_hex: NewHex) -> None:
         super().__init__(environment, new_hex)
-        self._jobs: dict[str, None] = {}
         self._host: Place | None = None
 
     def _obstacle(self, waiting: Waiting) -> str:
         return reasons.REQUIREMENT if _is_gang(waiting) else ""
 
-    def put(self, waiting: Waiting) -> tuple[Place, ...] | None:
-        """Give each node its place, or none any."""
+    def put(self, waiting: Waiting) -> tuple[Place, ...]:  # noqa: ARG002 — there is always room
+        """Give a job its place."""
         if self._host is None:
             self._host = self._registered()
-        self._jobs[waiting.job_id] = None
         return (self._host,)
 
     def take_back(self, job_id: str) -> None:
-        """Free the places of a job."""
-        self._jobs.pop(job_id, None)
-
-    def restore(self, waiting: Waiting, places: tuple[Place, ...]) -> None:
-        """Take note of places of a job that runs."""
-        self._jobs[waiting.job_id] = None
-        self._host = self._host or places[0]
-
-    def jobs_on(self, instance_id: str) -> list[str] | None:
-        """Return the jobs on an instance."""
-        is_mine = self._host is not None and self._host.instance_id == instance_id
-        return list(self._jobs) if is_mine else None
+        """Do nothing: nothing is taken."""
 
     def drop(self, instance_id: str) -> None:
         """Forget an instance that is gone."""
         if self._host is not None and self._host.instance_id == instance_id:
             self._host = None
-            self._jobs.clear()
 
     def _registered(self) -> Place:
         environment = self.environment

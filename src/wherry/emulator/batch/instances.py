@@ -148,6 +148,11 @@ class Instance:
     is_alone: bool = False
     is_gone: bool = False
 
+    @property
+    def job_ids(self) -> list[str]:
+        """The jobs that have something here, each once."""
+        return list(dict.fromkeys(key.partition("#")[0] for key in self.jobs))
+
     def has_room(self, need: NodeNeed, architecture: str, *, alone: bool) -> bool:
         """Tell whether a node can go here now."""
         return (
@@ -245,14 +250,6 @@ class Hosts:
             instance.put(job_id, need, alone=alone)
             self._empty.pop(instance.id, None)
         return instance
-
-    def adopt(self, instance_id: str, arn: str, type_name: str) -> Instance:
-        """Take note of an instance that ran before this process began."""
-        known = self.instances.get(instance_id)
-        if known is not None:
-            return known
-        host = _host_type(type_name) or HostType(type_name, "X86_64", 0, 0, 0)
-        return self._add(Instance(instance_id, arn, host, host.vcpus, host.memory_mib, host.gpus))
 
     def take_back(self, job_id: str, instance: Instance) -> None:
         """Free what a job has on an instance."""

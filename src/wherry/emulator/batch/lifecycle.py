@@ -19,9 +19,10 @@ from wherry.emulator.batch import (
     holding,
     limits,
     nodes,
+    tasks,
 )
 from wherry.emulator.batch.dependencies import Verdict
-from wherry.emulator.batch.errors import BatchError
+from wherry.emulator.batch.errors import ClientError
 
 if TYPE_CHECKING:
     from wherry.emulator.batch.book import Entry
@@ -84,14 +85,10 @@ def wait_for_place(plane: Plane, job: Entry, *, front: bool = False) -> None:
     """Let a RUNNABLE job wait for a place, unless a fault keeps it."""
     if holding.holds(plane, job, "RUNNABLE"):
         return
-    from wherry.emulator.batch import tasks
-
     try:
-        waiting = tasks.waiting(job, plane.clock.now(), front, plane.catalog)
-    except BatchError as refusal:
+        plane.placing.add(tasks.waiting(job, plane.clock.now(), front))
+    except ClientError as refusal:  # its queue has gone, between two lives of the emulator
         finish(plane, job, "FAILED", refusal.message)
-        return
-    plane.placing.add(waiting)
     plane.unplaced = True
 
 

@@ -13,7 +13,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from wherry.emulator.batch.refusal import RefusedError, refuse
+from wherry.emulator.batch.errors import RefusedError, refuse
 
 # -- resources ------------------------------------------------------------------------------------
 
@@ -94,9 +94,9 @@ TAGS = 50  # tags; model: TagrisTagsMap
 TAG_KEY_LENGTH = 128  # tags; model: TagKey
 TAG_VALUE_LENGTH = 256  # tags; model: TagValue
 
-_JOB_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}\Z")
-_RESOURCE_NAME = re.compile(r"[A-Za-z0-9_-]{1,128}\Z")
-_SHARE = re.compile(r"[A-Za-z0-9_-]{1,255}\Z")
+_JOB_NAME = re.compile(rf"[A-Za-z0-9][A-Za-z0-9_-]{{0,{NAME_LENGTH - 1}}}\Z")
+_RESOURCE_NAME = re.compile(rf"[A-Za-z0-9_-]{{1,{NAME_LENGTH}}}\Z")
+_SHARE = re.compile(rf"[A-Za-z0-9_-]{{1,{SHARE_LENGTH}}}\Z")
 _TAG_CHARACTERS = re.compile(r"[\w\s.:/=+\-@]*\Z")
 
 

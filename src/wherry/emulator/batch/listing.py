@@ -9,21 +9,21 @@ says nothing of it. Without filters AWS documents no order; here too, newest fir
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from wherry.emulator.batch import arns, arrays, limits, nodes, paging
+from wherry.emulator.batch import arns, arrays, limits, needs, nodes, paging, patterns, snapshots
 from wherry.emulator.batch.book import Entry
+from wherry.emulator.batch.errors import refuse
 from wherry.emulator.batch.ports import Document
 from wherry.emulator.batch.records import STATES
-from wherry.emulator.batch.refusal import refuse
 
 if TYPE_CHECKING:
     from wherry.emulator.batch.plane import Plane
 
 Keep = Callable[[Entry], bool]
 
+_DISPATCHED = ("STARTING", "RUNNING")
 _OF = ("jobQueue", "arrayJobId", "multiNodeJobId")
 
 
@@ -51,55 +51,33 @@ def list_jobs(plane: Plane, request: Document) -> Document:
     return _page(plane, jobs, _by_index, request, limits.LIST_PAGE)
 
 
-def matches_name(pattern: str, name: str) -> bool:
-    """Compare a job's name with a filter's value, as JOB_NAME does.
-
-    >>> matches_name("test1*", "Test10"), matches_name("test1", "test10")
-    (True, False)
-    """
-    return _fits(pattern.lower(), name.lower())
-
-
-def check_token(request: Document) -> None:
-    """Refuse a ``nextToken`` that no list of jobs has given.
-
-    Raises:
-        ClientError: it is refused.
-    """
-    token: str = request.get("nextToken") or ""
-    try:
-        position = base64.urlsafe_b64decode(token)
-    except ValueError:
-        position = b"?"
-    refuse(bool(token) and not position.isdigit(), f"Invalid nextToken: {token}")
-
-
 def _of_queue(plane: Plane, request: Document, status: str) -> Document:
     queue = plane.catalog.queue(request["jobQueue"])
     filters: list[Document] = request.get("filters") or []
     refuse(len(filters) > 1, "Only one filter can be used at a time")
     if not filters:
         jobs = list(plane.book.in_queue(queue.arn, (status or "RUNNING",)))
-        return _page(plane, _newest_first(jobs), _by_age, request, limits.LIST_PAGE)
+        return _page(plane, _newest_first(jobs), by_age, request, limits.LIST_PAGE)
     name, keep = _filter(filters[0])
     states = (status,) if status and name == "SHARE_IDENTIFIER" else STATES
     jobs = [job for job in plane.book.in_queue(queue.arn, states) if keep(job)]
-    return _page(plane, _newest_first(jobs), _by_age, request, limits.LIST_PAGE_FILTERED)
+    return _page(plane, _newest_first(jobs), by_age, request, limits.LIST_PAGE_FILTERED)
 
 
 def _page(
     plane: Plane, jobs: Iterable[Entry], key: Callable[[Entry], str], request: Document, most: int
 ) -> Document:
-    check_token(request)
-    shown, token = paging.page(jobs, key, request, most)
-    return paging.answer("jobSummaryList", [summary(plane, job) for job in shown], token)
+    return paging.answer(
+        "jobSummaryList", jobs, key, lambda job: summary(plane, job), request, most
+    )
 
 
 def _newest_first(jobs: list[Entry]) -> list[Entry]:
     return sorted(jobs, key=lambda job: -job.serial)
 
 
-def _by_age(job: Entry) -> str:
+def by_age(job: Entry) -> str:
+    """Return what puts jobs in order, the newest first."""
     return f"{10**15 - job.serial:016d}"
 
 
@@ -123,8 +101,9 @@ def summary(plane: Plane, job: Entry) -> Document:
         "stoppedAt": job.stopped_at,
         "shareIdentifier": job.request.get("shareIdentifier"),
         "container": _container(job),
-        "arrayProperties": _array(job),
+        "arrayProperties": arrays.properties(job),
         "nodeProperties": _node(plane, job),
+        "capacityUsage": _capacity(job),
         "isCancelled": job.is_cancelled,
         "isTerminated": job.is_terminated,
     }
@@ -138,16 +117,15 @@ def _container(job: Entry) -> Document:
     return {name: only[name] for name in ("exitCode", "reason") if name in only}
 
 
-def _array(job: Entry) -> Document:
-    if job.kind == "child":
-        return {"index": job.index}
-    if job.kind == "array":
-        return {
-            "size": job.children,
-            "statusSummary": arrays.summary(job),
-            "statusSummaryLastUpdatedAt": job.counted_at or job.created_at,
-        }
-    return {}
+def _capacity(job: Entry) -> list[Document]:
+    """Return what a job uses now; AWS shows an example of one that is RUNNING, and of no other.
+
+    Source: user guide, "Track compute job capacity utilization"; units as in the API reference.
+    """
+    if job.status not in _DISPATCHED or job.kind in ("array", "node"):
+        return []
+    on_eks = job.definition.document.get("containerOrchestrationType") == "EKS"
+    return snapshots.quantity(needs.vcpus(job), "cpu" if on_eks else "VCPU")
 
 
 def _node(plane: Plane, job: Entry) -> Document:
@@ -172,13 +150,13 @@ def _filter(asked: Document) -> tuple[str, Keep]:
 
 
 def _named(value: str) -> Keep:
-    return lambda job: matches_name(value, job.name)
+    return lambda job: patterns.fits_any_case(value, job.name)
 
 
 def _defined(value: str) -> Keep:
     if arns.is_arn(value):
         return lambda job: job.definition.arn == value
-    return lambda job: _fits(value, job.definition.name)
+    return lambda job: patterns.fits(value, job.definition.name)
 
 
 def _before(value: str) -> Keep:
@@ -198,10 +176,6 @@ def _shared(value: str) -> Keep:
 def _milliseconds(value: str) -> int:
     refuse(not value.isdecimal(), f"Filter value {value!r} is not a number of milliseconds")
     return int(value)
-
-
-def _fits(pattern: str, text: str) -> bool:
-    return text.startswith(pattern[:-1]) if pattern.endswith("*") else text == pattern
 
 
 _FILTERS: dict[str, Callable[[str], Keep]] = {

@@ -1,47 +1,31 @@
-"""What a job asks of a host, and what makes it wait: read from its effective document.
+"""What a job asks of hosts, and of consumable resources: read from its effective document.
 
-The only thing known here is how a definition writes numbers down; where they can be had is not.
+How a definition writes sizes down is the business of `sizes`; where they can be had is known to
+those who place jobs.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Iterable
-from typing import Protocol
+from collections.abc import Iterable, Iterator
 
-from wherry.emulator.batch import overrides
-from wherry.emulator.batch.errors import ClientError
+from wherry.emulator.batch import arns, overrides, sizes
 from wherry.emulator.batch.placing import NodeNeed, Waiting
 from wherry.emulator.batch.ports import Document
-from wherry.emulator.batch.records import ConsumableResource, Job
+from wherry.emulator.batch.records import Job
 
-Amounts = tuple[float, int, int]
-
-DEFAULT_VCPUS = 1.0
-DEFAULT_MIB = 128
-"""What a container has whose definition says nothing; registration refuses most of these."""
-
-_MIB = {"": 1 / 2**20, "Ki": 1 / 1024, "Mi": 1, "Gi": 1024, "K": 1e3 / 2**20, "M": 1e6 / 2**20}
+_CONSUMABLES = "consumableResourceProperties"
 
 
-class Consumables(Protocol):
-    """The part of the catalog that knows consumable resources."""
-
-    def consumable(self, ref: str) -> ConsumableResource:
-        """Return a consumable resource by name or ARN; `ClientError` when there is none."""
-
-
-def waiting(job: Job, now: float, front: bool, catalog: Consumables) -> Waiting:
+def waiting(job: Job, now: float, front: bool) -> Waiting:
     """Return how a job that has become RUNNABLE waits.
 
     Args:
         job: a single job, a child or a multi-node job.
         now: the emulated time.
         front: whether it is retried, and goes before the others.
-        catalog: names consumable resources.
     """
-    nodes, consumables = _asked(job)
     definition = job.definition.document
     priority = job.request.get("schedulingPriorityOverride")
     if priority is None:
@@ -53,84 +37,97 @@ def waiting(job: Job, now: float, front: bool, catalog: Consumables) -> Waiting:
         queue_arn=job.queue_arn,
         share=job.request.get("shareIdentifier") or "",
         priority=int(priority),
-        nodes=nodes,
+        nodes=nodes(job),
         platforms=tuple(definition.get("platformCapabilities") or ("EC2",)),
         architecture=_architecture(overrides.merged(job.definition, job.request)),
-        consumables=_named(consumables, catalog),
+        consumables=consumables(job),
         since=now,
         front=front,
     )
 
 
-def of_container(container: Document) -> Amounts:
-    """Return virtual CPUs, MiB and GPUs of a container of ECS."""
-    asked = {each["type"]: each["value"] for each in container.get("resourceRequirements") or ()}
-    vcpus = asked.get("VCPU") or container.get("vcpus") or DEFAULT_VCPUS
-    memory = asked.get("MEMORY") or container.get("memory") or DEFAULT_MIB
-    return float(vcpus), int(float(memory)), int(float(asked.get("GPU") or 0))
-
-
-def of_pod_container(container: Document) -> Amounts:
-    """Return virtual CPUs, MiB and GPUs of a container of a pod."""
-    resources = container.get("resources") or {}
-    asked = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
-    gpus = int(asked.get("nvidia.com/gpu") or 0)
-    return cpus(asked.get("cpu")), mebibytes(asked.get("memory")), gpus
-
-
-def cpus(quantity: str | None) -> float:
-    """Return the virtual CPUs of a Kubernetes quantity such as ``"0.25"`` or ``"250m"``."""
-    if not quantity:
-        return DEFAULT_VCPUS
-    return float(quantity[:-1]) / 1000 if quantity.endswith("m") else float(quantity)
-
-
-def mebibytes(quantity: str | None) -> int:
-    """Return the MiB of a Kubernetes quantity such as ``"2048Mi"``."""
-    if not quantity:
-        return DEFAULT_MIB
-    number = quantity.rstrip("KMGi")
-    return int(float(number) * _MIB.get(quantity[len(number) :], 1))
-
-
-def _asked(job: Job) -> tuple[tuple[NodeNeed, ...], list[Document]]:
+def nodes(job: Job) -> tuple[NodeNeed, ...]:
+    """Return what the nodes of a job ask for, in their order; all but multi-node jobs have one."""
     definition, request = job.definition, job.request
-    whole = overrides.merged(definition, request)
-    if "nodeProperties" not in whole:
-        return (NodeNeed(1, *_total(whole)),), _consumable_list(whole)
-    number = whole["nodeProperties"]["numNodes"]
-    nodes = [overrides.merged_node(definition, request, index) for index in range(number)]
-    needs = [
-        NodeNeed(1, *_total(node), overrides.instance_type(definition, request, index))
-        for index, node in enumerate(nodes)
+    if not _has_nodes(job):
+        return (NodeNeed(1, *_total(overrides.merged(definition, request))),)
+    each_node = [
+        NodeNeed(1, *_total(document), overrides.instance_type(definition, request, index))
+        for index, document in enumerate(_node_documents(job))
     ]
-    groups = tuple(
-        dataclasses.replace(need, count=len(list(same))) for need, same in itertools.groupby(needs)
+    return tuple(
+        dataclasses.replace(need, count=len(list(same)))
+        for need, same in itertools.groupby(each_node)
     )
-    own = [entry for node in nodes for entry in _consumable_list(node)]
-    return groups, own or _consumable_list(whole)
 
 
-def _total(document: Document) -> Amounts:
+def vcpus(job: Job) -> float:
+    """Return the virtual CPUs that all nodes of a job ask for together."""
+    return sum(need.vcpus * need.count for need in nodes(job))
+
+
+def consumables(job: Job) -> tuple[tuple[str, int], ...]:
+    """Return the ARN of each consumable resource that a job asks for, and how much of it.
+
+    Whether there are such resources is not asked. A multi-node job asks for what it names itself
+    and for what each of its nodes names.
+    """
+    asked = _consumable_list(overrides.merged(job.definition, job.request))
+    if _names_some_by_node(job):
+        asked += [entry for node in _node_documents(job) for entry in _consumable_list(node)]
+    region = arns.region_of(job.arn)
+    total: dict[str, int] = {}
+    for entry in asked:
+        ref = entry["consumableResource"]
+        arn = ref if arns.is_arn(ref) else arns.make(region, arns.CONSUMABLE, ref)
+        total[arn] = total.get(arn, 0) + int(entry.get("quantity") or 0)
+    return tuple(total.items())
+
+
+def _has_nodes(job: Job) -> bool:
+    return "nodeProperties" in job.definition.document
+
+
+def _names_some_by_node(job: Job) -> bool:
+    if not _has_nodes(job):
+        return False
+    ranges = job.definition.document["nodeProperties"]["nodeRangeProperties"]
+    overridden = (job.request.get("nodeOverrides") or {}).get("nodePropertyOverrides") or ()
+    return any(_CONSUMABLES in name for each in (*ranges, *overridden) for name in each)
+
+
+def _node_documents(job: Job) -> Iterator[Document]:
+    number = overrides.num_nodes(job.definition.document["nodeProperties"], job.request)
+    return (overrides.merged_node(job.definition, job.request, index) for index in range(number))
+
+
+def _total(document: Document) -> sizes.Amounts:
     if "ecsProperties" in document:
         task = document["ecsProperties"]["taskProperties"][0]
-        return _sum(of_container(each) for each in task["containers"])
+        return _sum(sizes.of_container(each) for each in task["containers"])
     if "eksProperties" in document:
         pod = document["eksProperties"]["podProperties"]
-        together = _sum(of_pod_container(each) for each in pod["containers"])
+        together = _sum(sizes.of_pod_container(each) for each in pod["containers"])
         # Those that run first run one after another, and before the others.
-        first = [of_pod_container(each) for each in pod.get("initContainers") or ()]
-        vcpus, memory, gpus = (max(each) for each in zip(together, *first, strict=True))
-        return float(vcpus), int(memory), int(gpus)
-    return of_container(document.get("container") or {})
+        first = [sizes.of_pod_container(each) for each in pod.get("initContainers") or ()]
+        cpus, memory, gpus = (max(each) for each in zip(together, *first, strict=True))
+        return float(cpus), int(memory), int(gpus)
+    return sizes.of_container(document.get("container") or {})
 
 
-def _sum(amounts: Iterable[Amounts]) -> Amounts:
-    vcpus, memory, gpus = zip(*amounts, strict=True)
-    return sum(vcpus), sum(memory), sum(gpus)
+def _sum(amounts: Iterable[sizes.Amounts]) -> sizes.Amounts:
+    cpus, memory, gpus = zip(*amounts, strict=True)
+    return sum(cpus), sum(memory), sum(gpus)
 
 
 def _architecture(document: Document) -> str:
+    """Return the architecture that a job asks for; of node ranges, that of the first with one."""
+    ranges = (document.get("nodeProperties") or {}).get("nodeRangeProperties") or ()
+    found = (_own_architecture(each) for each in (document, *ranges))
+    return next(filter(None, found), "")
+
+
+def _own_architecture(document: Document) -> str:
     tasks = (document.get("ecsProperties") or {}).get("taskProperties") or [{}]
     described = document.get("container") or tasks[0]
     platform = described.get("runtimePlatform") or {}
@@ -138,17 +135,5 @@ def _architecture(document: Document) -> str:
 
 
 def _consumable_list(document: Document) -> list[Document]:
-    properties = document.get("consumableResourceProperties") or {}
+    properties = document.get(_CONSUMABLES) or {}
     return list(properties.get("consumableResourceList") or ())
-
-
-def _named(asked: Iterable[Document], catalog: Consumables) -> tuple[tuple[str, int], ...]:
-    total: dict[str, int] = {}
-    for entry in asked:
-        name = entry.get("consumableResource") or ""
-        try:
-            arn = catalog.consumable(name).arn
-        except ClientError:
-            arn = name  # deleted since; the job waits for somebody to make it again
-        total[arn] = total.get(arn, 0) + int(entry.get("quantity") or 0)
-    return tuple(total.items())

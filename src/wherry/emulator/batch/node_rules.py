@@ -10,10 +10,11 @@ from __future__ import annotations
 import re
 
 from wherry.emulator.batch import container_rules, limits, pod_rules, task_rules
+from wherry.emulator.batch.errors import refuse
+from wherry.emulator.batch.overrides import node_range
 from wherry.emulator.batch.ports import Document
-from wherry.emulator.batch.refusal import refuse
 
-_TARGET = re.compile(r"(\d*)(:?)(\d*)\Z")
+_TARGET = re.compile(r"(\d+|\d*:\d*)\Z")
 _PAYLOADS = ("container", "ecsProperties", "eksProperties")
 
 
@@ -47,11 +48,8 @@ def span(target: str, nodes: int) -> tuple[int, int]:
     Raises:
         ClientError: it is no range of nodes.
     """
-    found = _TARGET.match(target)
-    first, colon, last = found.groups() if found else ("", "", "")
-    refuse(not (first or colon), "targetNodes should contain only digits.")
-    start = int(first or 0)
-    return start, int(last) if last else (nodes - 1 if colon else start)
+    refuse(not _TARGET.match(target), "targetNodes should contain only digits.")
+    return node_range(target, nodes)
 
 
 def _check_spans(spans: list[tuple[int, int]], nodes: int, targets: list[str]) -> None:
@@ -105,9 +103,7 @@ def _check_needs(ranges: list[Document], spans: list[tuple[int, int]], nodes: in
             if first <= node <= last
         ]
         refuse(not any(each.get("image") for each in over), "ECS Container Image must be provided.")
-        container_rules.check_needs(
-            [need for each in over for need in each["resourceRequirements"]]
-        )
+        container_rules.check_needs(*over)
 
 
 def _two(kinds: list[str]) -> list[str]:

@@ -12,61 +12,28 @@ own containers ended.
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING
 
-from wherry.emulator.batch import attempts, lifecycle
-from wherry.emulator.batch.book import Entry
-from wherry.emulator.batch.ports import Document
+from wherry.emulator.batch import attempts, lifecycle, overrides
 from wherry.emulator.batch.records import Attempt, Job
 from wherry.emulator.batch.retries import Outcome
 
 if TYPE_CHECKING:
+    from wherry.emulator.batch.book import Entry
     from wherry.emulator.batch.plane import Plane
 
 MAIN_ENDED = "Main node of the multi-node parallel job ended"
 
 
-def properties(job: Job) -> Document:
-    """Return ``nodeProperties`` of the definition, with the number of nodes asked for."""
-    defined: Document = job.definition.document.get("nodeProperties", {})
-    asked = job.request.get("nodeOverrides", {}).get("numNodes")
-    return {**defined, "numNodes": asked or defined.get("numNodes", 1)}
-
-
-def members(parent: Entry) -> list[Entry]:
-    """Make the nodes of a new multi-node job."""
-    return [
-        Entry(
-            id=f"{parent.id}#{index}",
-            arn=f"{parent.arn}#{index}",
-            name=parent.name,
-            queue_arn=parent.queue_arn,
-            definition=parent.definition,
-            request=parent.request,
-            created_at=parent.created_at,
-            parent=parent.id,
-            index=index,
-            kind="node",
-            serial=parent.serial,
-            look=(*parent.look[:2], index),
-        )
-        for index in range(parent.children)
-    ]
-
-
-def main_index(job: Job) -> int:
-    """Return the index of the main node."""
-    return int(job.definition.document.get("nodeProperties", {}).get("mainNode", 0))
-
-
 def main_of(plane: Plane, parent: Entry) -> Entry:
     """Return the main node of a multi-node job."""
-    return plane.book.families[parent.id][main_index(parent)]
+    return plane.book.families[parent.id][overrides.main_node(parent)]
 
 
 def is_main(node: Job) -> bool:
     """Tell whether a node is the main one."""
-    return node.index == main_index(node)
+    return node.index == overrides.main_node(node)
 
 
 def launch(plane: Plane, parent: Entry) -> None:
@@ -114,9 +81,8 @@ def stop(plane: Plane, parent: Entry) -> None:
 
 
 def _main_ended(plane: Plane, parent: Entry, main: Entry, outcome: Outcome) -> None:
-    run, last = parent.runs[-1], main.runs[-1]
-    run.task_id, run.task_arn, run.instance_arn = last.task_id, last.task_arn, last.instance_arn
-    run.status_reason, run.containers = last.status_reason, last.containers
+    last = main.runs[-1]
+    parent.runs[-1] = dataclasses.replace(last, started_at=parent.runs[-1].started_at, stopped_at=0)
     plane.outcomes[parent.id] = outcome
     plane.book.touch(parent)
     if not attempts.will_retry(plane, parent, outcome):

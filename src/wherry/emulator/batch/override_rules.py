@@ -6,15 +6,20 @@ what they make of the definition. The words are AWS's where they are known.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator
 
-from wherry.emulator.batch import container_rules, limits, overrides
+from wherry.emulator.batch import (
+    container_rules,
+    definition_rules,
+    limits,
+    node_rules,
+    overrides,
+    sizes,
+)
+from wherry.emulator.batch.errors import refuse
 from wherry.emulator.batch.ports import Document
 from wherry.emulator.batch.records import JobDefinition
-from wherry.emulator.batch.refusal import refuse
 
-_RESERVED = "AWS_BATCH"
 _OVERRIDES = {
     "containerOverrides": "container",
     "ecsPropertiesOverride": "ecs",
@@ -29,6 +34,13 @@ _NAMES = {
     "eksPropertiesOverride": "EKS properties override",
     "nodeOverrides": "Node overrides",
 }
+_PLATFORMS = {
+    "FARGATE": "FARGATE",
+    "FARGATE_SPOT": "FARGATE",
+    "ECS_MANAGED_INSTANCES": "MANAGED_INSTANCES",
+}
+"""The platform capability that jobs need on an environment of a kind; ``EC2`` on all others."""
+
 _JOBS = {
     "container": "single-node container jobs",
     "ecs": "jobs with ECS properties",
@@ -56,12 +68,33 @@ def check(definition: JobDefinition, request: Document, kinds: set[str]) -> None
         )
     for override in _container_overrides(request):
         _check_container(override)
+    _check_consumables(request)
     if kind == "multinode":
         _check_nodes(definition, request, kinds)
         return
     _check_names(definition.document, request)
+    containers = _containers_of_ecs(overrides.merged(definition, request))
     if "FARGATE" in (definition.document.get("platformCapabilities") or ()):
-        _check_fargate(overrides.merged(definition, request), request)
+        _check_fargate(containers, request)
+    else:
+        for container in containers:
+            container_rules.check_ec2_vcpus(container)
+    if kind != "eks":
+        _check_platform(definition.document, kinds)
+
+
+def _check_platform(document: Document, kinds: set[str]) -> None:
+    """Refuse a job that no environment of its queue can run; the words are those aegea waits for.
+
+    Where a queue's environments are of both kinds, which AWS does not let it have, either will do.
+    """
+    wanted = next(iter(document.get("platformCapabilities") or ()), "EC2")
+    offered = {_PLATFORMS.get(kind, "EC2") for kind in kinds}
+    refuse(
+        bool(offered) and wanted not in offered,
+        "Job Queue is attached to Compute Environment that can not run Jobs with capability"
+        f" {wanted}",
+    )
 
 
 def _kind(document: Document) -> str:
@@ -87,43 +120,16 @@ def _check_container(override: Document) -> None:
         "" in (override.get("command") or ()),
         "Container overrides command should not contain an empty string.",
     )
-    for entry in (*(override.get("environment") or ()), *(override.get("env") or ())):
-        name = entry.get("name") or ""
-        refuse(not name, "Environment variable name should not be empty.")
-        refuse(
-            name.startswith(_RESERVED),
-            f"Environment variable name {name} should not start with {_RESERVED}.",
-        )
-    for old, least in (("vcpus", 1), ("memory", limits.MEMORY_MIB)):
-        given = override.get(old)
-        refuse(
-            given is not None and given < least,
-            f"Container overrides {old} should be at least {least}, but is {given}.",
-        )
-    _check_requirements(override.get("resourceRequirements") or ())
+    container_rules.check_environment(override.get("environment") or ())
+    container_rules.check_environment(override.get("env") or ())
+    container_rules.check_requirements(sizes.requirements(override))
 
 
-def _check_requirements(requirements: Iterable[Document]) -> None:
-    seen = set()
-    for entry in requirements:
-        kind, value = entry.get("type"), entry.get("value")
-        number = _number(value)
-        least = limits.MEMORY_MIB if kind == "MEMORY" else 0
-        is_whole = kind == "VCPU" or number == math.floor(number or 0)
-        refuse(
-            number is None or number <= 0 or number < least or not is_whole,
-            f"Resource requirement {kind} has an invalid value {value!r}.",
-        )
-        refuse(kind in seen, f"Resource requirement {kind} should not be given more than once.")
-        seen.add(kind)
-
-
-def _number(text: object) -> float | None:
-    try:
-        number = float(str(text))
-    except ValueError:
-        return None
-    return number if math.isfinite(number) else None
+def _check_consumables(request: Document) -> None:
+    groups = (request.get("nodeOverrides") or {}).get("nodePropertyOverrides") or ()
+    for each in (request, *groups):
+        given = each.get("consumableResourcePropertiesOverride") or {}
+        definition_rules.check_consumables(given)
 
 
 # -- names of containers --------------------------------------------------------------------------
@@ -150,25 +156,15 @@ def _check_known(known: set[str | None], given: Iterable[Document], default: str
         )
 
 
-# -- Fargate --------------------------------------------------------------------------------------
+# -- sizes ----------------------------------------------------------------------------------------
 
 
-def _check_fargate(document: Document, request: Document) -> None:
-    override = request.get("containerOverrides") or {}
-    for old in ("vcpus", "memory"):
-        refuse(
-            override.get(old) is not None,
-            f"Container overrides {old} is not applicable for Fargate; use resourceRequirements.",
-        )
-    needs = [
-        container.get("resourceRequirements") or [] for container in _containers_of_ecs(document)
-    ]
-    refuse(
-        any(entry["type"] == "GPU" for each in needs for entry in each),
-        "GPU resource requirements are not supported for Fargate.",
-    )
-    if needs:
-        container_rules.check_fargate_pair(*needs)
+def _check_fargate(containers: list[Document], request: Document) -> None:
+    container_rules.check_no_old_members(request.get("containerOverrides") or {})
+    for container in containers:
+        container_rules.check_requirements(sizes.requirements(container), container_rules.FARGATE)
+    if containers:
+        container_rules.check_fargate_pair(*containers)
 
 
 def _containers_of_ecs(document: Document) -> list[Document]:
@@ -193,7 +189,7 @@ def _check_nodes(definition: JobDefinition, request: Document, kinds: set[str]) 
     if given.get("numNodes") is not None:
         _check_number(properties, given["numNodes"])
     for group in given.get("nodePropertyOverrides") or ():
-        first, last = _range(group.get("targetNodes") or "", number)
+        first, last = node_rules.span(group.get("targetNodes") or "", number)
         refuse(
             not 0 <= first <= last < number,
             f"Target nodes {group.get('targetNodes')!r} should be within 0:{number - 1}.",
@@ -212,18 +208,10 @@ def _check_number(properties: Document, number: int) -> None:
         "numNodes can only be overridden when a node range of the job definition has an open "
         "upper boundary.",
     )
-    lowest = max(_range(each, number)[0] for each in ranges)
+    lowest = max(overrides.node_range(each, number)[0] for each in ranges)
     refuse(
         lowest >= number,
         f"The lower boundary of every node range should be less than numNodes {number}.",
     )
     main = properties["mainNode"]
     refuse(main >= number, f"The main node index {main} should be less than numNodes {number}.")
-
-
-def _range(target: str, number: int) -> tuple[int, int]:
-    try:
-        return overrides.node_range(target, number)
-    except ValueError:
-        refuse(True, f"Target nodes {target!r} should look like 0:3, 4: or :5.")
-        raise

@@ -11,6 +11,7 @@ import functools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from wherry.emulator.batch import sizes
 from wherry.emulator.batch.ports import Document
 from wherry.emulator.batch.records import Job, JobDefinition
 
@@ -27,6 +28,7 @@ _LISTS = (
 )
 """What DescribeJobs shows of a container even when there is none of it."""
 
+_REQUIREMENTS = "resourceRequirements"
 _DEFAULT_EKS_NAME = "Default"
 _CONSUMABLES = "consumableResourceProperties"
 
@@ -148,6 +150,11 @@ def num_nodes(properties: Document, request: Document) -> int:
     return int((request.get("nodeOverrides") or {}).get("numNodes") or properties["numNodes"])
 
 
+def main_node(job: Job) -> int:
+    """Return the index of the main node of a multi-node job, or of the one that a node is of."""
+    return int((job.definition.document.get("nodeProperties") or {}).get("mainNode") or 0)
+
+
 def node_range(target: str, number: int) -> tuple[int, int]:
     """Return the first and the last node of a range; an open end is the last of all.
 
@@ -180,10 +187,13 @@ def _nested(wide: Document, narrow: Document) -> Document:
     What a container has to have "can be specified in several places" (API reference,
     ContainerProperties.vcpus); so what the narrow range leaves empty is that of the wide one.
     """
-    result = {**wide, **{name: value for name, value in narrow.items() if value not in ([], None)}}
-    needs = "resourceRequirements"
-    result[needs] = _by(wide.get(needs) or (), narrow.get(needs) or (), "type")
-    return result
+    given = {name: value for name, value in narrow.items() if value not in ([], None)}
+    types = {each["type"] for each in sizes.requirements(narrow)}
+    left = [each for each in wide.get(_REQUIREMENTS) or () if each["type"] not in types]
+    result = {
+        name: value for name, value in wide.items() if sizes.OLD_MEMBERS.get(name) not in types
+    }
+    return {**result, **given, _REQUIREMENTS: [*left, *(narrow.get(_REQUIREMENTS) or ())]}
 
 
 def _node_overrides(request: Document) -> Sequence[Document]:
@@ -213,8 +223,8 @@ def _raw(document: Document, override: Document, container: str) -> Document:
     result = dict(document)
     for name, override_name, lay in _PARTS:
         key = container if name == "container" else name
-        if document.get(key) is not None and override.get(override_name):
-            result[key] = lay(document[key], override[override_name])
+        if override.get(override_name) and (document.get(key) is not None or name == _CONSUMABLES):
+            result[key] = lay(document.get(key) or {}, override[override_name])
     if override.get("instanceTypes"):
         result["instanceTypes"] = override["instanceTypes"]
     return result
@@ -240,40 +250,36 @@ def _shown(document: Document, container: str) -> Document:
 
 def _container(base: Document, override: Document) -> Document:
     result = _ecs_container(base, override)
-    requirements = _old_style(result, override)
-    if requirements:
-        result["resourceRequirements"] = requirements
+    _lay_old_members(result, override)
     if override.get("instanceType"):
         result["instanceType"] = override["instanceType"]
     return result
 
 
-def _old_style(base: Document, override: Document) -> list[Document]:
+def _lay_old_members(result: Document, override: Document) -> None:
     """Let ``vcpus`` and ``memory`` override what the definition has under these old names.
 
     "It overrides the vcpus parameter set in the job definition, but doesn't override any vCPU
-    requirement specified in the resourceRequirements" (API reference, ContainerOverrides).
+    requirement specified in the resourceRequirements" (API reference, ContainerOverrides). A
+    requirement that is given with the request takes the old member's place.
     """
-    requirements = list(base.get("resourceRequirements") or ())
-    for old, kind in (("vcpus", "VCPU"), ("memory", "MEMORY")):
-        given = override.get(old)
-        is_modern = any(each["type"] == kind for each in override.get("resourceRequirements") or ())
-        if given is None or is_modern or (_has(requirements, kind) and old not in base):
-            continue
-        base[old] = given
-        requirements = _by(requirements, [{"type": kind, "value": str(given)}], "type")
-    return requirements
+    asked = _types(override)
+    for member, kind in sizes.OLD_MEMBERS.items():
+        if kind in asked:
+            result.pop(member, None)
+        elif override.get(member) is not None and (member in result or kind not in _types(result)):
+            result[member] = override[member]
 
 
-def _has(requirements: Iterable[Document], kind: str) -> bool:
-    return any(each["type"] == kind for each in requirements)
+def _types(container: Document) -> set[str]:
+    return {each["type"] for each in container.get(_REQUIREMENTS) or ()}
 
 
 def _ecs_container(base: Document, override: Document) -> Document:
     result = dict(base)
     if override.get("command"):
         result["command"] = override["command"]
-    for name, key in (("environment", "name"), ("resourceRequirements", "type")):
+    for name, key in (("environment", "name"), (_REQUIREMENTS, "type")):
         if override.get(name):
             result[name] = _by(base.get(name) or (), override[name], key)
     return result

@@ -18,13 +18,14 @@ import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from wherry.emulator.batch import reasons, snapshots
+from wherry.emulator.batch import limits, reasons, snapshots
 from wherry.emulator.batch.errors import ClientError
 from wherry.emulator.batch.fairshare import vcpus_of
 from wherry.emulator.batch.fleets import Fleet
 from wherry.emulator.batch.lanes import NEVER, Lane, Lanes, Resources
-from wherry.emulator.batch.placing import Place, Placed, Waiting
+from wherry.emulator.batch.placing import Placed, Waiting
 from wherry.emulator.batch.ports import Document
+from wherry.emulator.batch.records import REPLENISHABLE
 from wherry.emulator.batch.verdicts import Amounts, Machine, Verdicts, amounts_of, minus, plus
 from wherry.emulator.faults import Fault, Faults
 
@@ -34,7 +35,6 @@ _BEFORE_ALL = -float("inf")
 _FRONT = 10**15
 _STUCK = "stuck-runnable"
 _ASKED_EVERY = 5.0
-_REPLENISHABLE = "REPLENISHABLE"
 
 
 @dataclass(frozen=True)
@@ -132,33 +132,11 @@ class Placement:
         if lane is not None:
             lane.order.ended(job_id, self._now)
         for resource, quantity in self._verdicts.consumables(running.waiting):
-            if resource.type == _REPLENISHABLE:
+            if resource.type == REPLENISHABLE:
                 resource.in_use = max(0, resource.in_use - quantity)
         self._is_dirty = True
 
-    def restore(self, waiting: Waiting, places: tuple[Place, ...], now: float) -> None:
-        """Take note of a job that runs already, after a restart.
-
-        What it has of replenishable resources is counted again; what it took of others was kept
-        with the resource.
-        """
-        self._now = max(now, self._now)
-        fleet = self._lanes.fleet(places[0].environment_arn)
-        if fleet is None:
-            return
-        fleet.restore(waiting, places)
-        self._keep(self._lane(waiting.queue_arn), waiting, fleet)
-        for resource, quantity in self._verdicts.consumables(waiting):
-            if resource.type == _REPLENISHABLE:
-                resource.in_use += quantity
-        self._is_dirty = True
-
     # -- instances --------------------------------------------------------------------------------
-
-    def on_instance(self, instance_id: str) -> list[str]:
-        """Return the ids of jobs that have a place on an instance."""
-        found = (fleet.jobs_on(instance_id) for fleet in self._lanes.fleets)
-        return next((jobs for jobs in found if jobs is not None), [])
 
     def drop_instance(self, instance_id: str) -> None:
         """The instance is gone; its jobs keep their places until they are released."""
@@ -173,7 +151,7 @@ class Placement:
                 "instanceId": instance.id,
                 "instanceType": instance.type.name,
                 "computeEnvironment": fleet.environment.name,
-                "jobs": fleet.jobs_on(instance.id) or [],
+                "jobs": instance.job_ids,
             }
             for fleet in self._lanes.fleets
             for instance in fleet.instances()
@@ -206,7 +184,7 @@ class Placement:
         lane = self._lane(queue_arn)
         front = [
             (waiting, lane.moves.since(self._numbers[waiting.job_id], waiting.since))
-            for waiting in lane.order.first(snapshots.FRONT, now)
+            for waiting in lane.order.first(limits.SNAPSHOT_JOBS, now)
         ]
         is_eks = any(fleet.environment.eks for fleet in lane.fleets)
         unit = "cpu" if is_eks else "VCPU"
@@ -289,7 +267,7 @@ class Placement:
         self._keep(lane, head, fleet)
         for resource, quantity in self._verdicts.consumables(head):
             resource.in_use += quantity
-            if resource.type != _REPLENISHABLE:
+            if resource.type != REPLENISHABLE:
                 self._catalog.keep(resource)  # what is gone is gone after a restart, too
         lane.blocked, lane.blocked_job = NEVER, ""
 

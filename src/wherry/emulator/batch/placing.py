@@ -103,12 +103,6 @@ class Placing(Protocol):
     def release(self, job_id: str, now: float) -> None:
         """Give back the places of a job whose attempt is over; unknown ids are ignored."""
 
-    def restore(self, waiting: Waiting, places: tuple[Place, ...], now: float) -> None:
-        """Take note of a job that runs already, after a restart."""
-
-    def on_instance(self, instance_id: str) -> list[str]:
-        """Return the ids of jobs that have a place on an instance."""
-
     def drop_instance(self, instance_id: str) -> None:
         """The instance is gone; its jobs keep their places until they are released."""
 

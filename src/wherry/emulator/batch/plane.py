@@ -55,6 +55,7 @@ class Plane:
         clock: emulated time.
         faults: what goes wrong on purpose.
         archive: where jobs outlive the process; nothing for memory alone.
+        efs_root: the folder that has a folder for each file system of EFS that jobs mount.
 
     Attributes:
         book: all jobs.
@@ -64,6 +65,9 @@ class Plane:
         outbox: calls to the engine that are still to be made.
         held: jobs that a fault keeps where they are.
         outcomes: how the main nodes ended of multi-node jobs that still have other nodes.
+        networks: of multi-node jobs that run.
+        users: which jobs ask for which consumable resource.
+        views: descriptions of containers that jobs share.
         unplaced: whether something has changed that lets other jobs start.
     """
 
@@ -77,6 +81,7 @@ class Plane:
         clock: Clock,
         faults: Faults,
         archive: Archive | None = None,
+        efs_root: str = "",
     ) -> None:
         self.region = region
         self.catalog = catalog
@@ -86,6 +91,7 @@ class Plane:
         self.clock = clock
         self.faults = faults
         self.archive = archive
+        self.efs_root = efs_root
         self.book = Book()
         self.links = Links()
         self.flights: dict[str, Flight] = {}
@@ -94,7 +100,7 @@ class Plane:
         self.held: dict[str, Fault] = {}
         self.outcomes: dict[str, Outcome] = {}
         self.networks: dict[str, str] = {}
-        self.users: dict[str, dict[str, Entry]] = {}
+        self.users = consumption.Users()
         self.unplaced = True
         self.views: dict[tuple[str, str, int], Document] = {}
         self._reminders: list[tuple[float, int, str, str, int]] = []
@@ -162,16 +168,6 @@ class Plane:
         if network:
             self.outbox.append((self.engine.forget_network, (network,)))
 
-    def note_consumables(self, job: Entry) -> None:
-        """Note which consumable resources a submission asks for."""
-        for arn, _ in consumption.of(self.catalog, job):
-            self.users.setdefault(arn, {})[job.id] = job
-
-    def drop_consumables(self, job_id: str) -> None:
-        """Forget what a job that is gone asked for."""
-        for jobs in self.users.values():
-            jobs.pop(job_id, None)
-
     # -- inside -----------------------------------------------------------------------------------
 
     def _hook_in(self) -> None:
@@ -215,9 +211,10 @@ class Plane:
                 lifecycle.explain(self, job, reason)
 
     def _is_in_use(self, arn: str) -> bool:
-        if self.book.is_busy(arn):
+        """Tell whether a queue, a consumable resource or an environment has jobs."""
+        if self.book.is_busy(arn) or self.users.are_busy(arn):
             return True
-        return any(not job.ended for job in self.users.get(arn, {}).values())
+        return any(flight.place.environment_arn == arn for flight in self.flights.values())
 
     def _end_all(self, queue_arn: str) -> None:
         for job in list(self.book.in_queue(queue_arn)):

@@ -8,13 +8,13 @@ from __future__ import annotations
 import re
 
 from wherry.emulator.batch import limits
+from wherry.emulator.batch.container_rules import check_environment
+from wherry.emulator.batch.errors import refuse
 from wherry.emulator.batch.ports import Document
-from wherry.emulator.batch.refusal import refuse
 
 _DNS_POLICIES = ("Default", "ClusterFirst", "ClusterFirstWithHostNet")
 _PULL_POLICIES = ("Always", "IfNotPresent", "Never")
 _MEDIA = ("", "Memory")
-_RESERVED = "AWS_BATCH"
 _QUARTERS = 4
 _MEMORY = re.compile(r"([0-9]+)Mi\Z")
 _NUMBER = re.compile(r"[0-9]+(\.[0-9]+)?\Z")
@@ -59,11 +59,7 @@ def _check_container(container: Document, volumes: set[str]) -> None:
         policy is not None and policy not in _PULL_POLICIES,
         f"imagePullPolicy {policy} is not valid. Valid values are: [{', '.join(_PULL_POLICIES)}]",
     )
-    for variable in container.get("env", []):
-        refuse(
-            variable["name"].startswith(_RESERVED),
-            f"Environment variables cannot start with {_RESERVED}.",
-        )
+    check_environment(container.get("env", []))
     for mount in container.get("volumeMounts", []):
         refuse(
             mount.get("name") not in volumes,

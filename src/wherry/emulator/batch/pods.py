@@ -2,8 +2,9 @@
 
 There is no Kubernetes here. Init containers come first, one after another, and each has to succeed;
 ``command`` is the entry point and ``args`` the command; ``$(NAME)`` stands for a variable of the
-container. A pod's end is that of its first container, since a task ends with its essential one.
-Output goes to CloudWatch Logs as with ECS: on EKS it would be up to the cluster where it goes. The
+container. A pod is over when all its containers have ended, and has succeeded when all of them have
+ended with 0. What AWS Batch says then is not documented; status reasons are those of ECS. Output
+goes to CloudWatch Logs as with ECS: on EKS it would be up to the cluster where it goes. The
 host's network is used only where a definition asks for it in so many words, though Kubernetes jobs
 of AWS Batch have it by default: jobs that share this machine's ports would meet each other.
 """
@@ -13,7 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from wherry.emulator.batch import needs, parameters, starting
+from wherry.emulator.batch import parameters, sizes, starting
 from wherry.emulator.batch.ports import Document
 from wherry.emulator.batch.starting import Start
 from wherry.emulator.engines.api import Container, Dependency, Mount
@@ -34,15 +35,14 @@ def containers(start: Start, pod: Document) -> list[Container]:
     """
     surrounding = start.surroundings.task_environment(start.task_id, start.region, start.role(None))
     volumes = {volume["name"]: volume for volume in pod.get("volumes") or ()}
-    first, rest = pod.get("initContainers") or (), pod["containers"]
+    entries = _entries(pod)
     built: list[Container] = []
     before: tuple[Dependency, ...] = ()
-    for number, entry in enumerate((*first, *rest)):
-        name = entry.get("name") or _DEFAULT_NAME
-        is_init = number < len(first)
+    for number, (name, entry) in enumerate(zip(names(pod), entries, strict=True)):
+        is_init = number < len(entries) - len(pod["containers"])
         explicit = _explicit(start, entry)
         env = starting.environment(
-            start, explicit.items(), surrounding, name, is_only=len(first) + len(rest) == 1
+            start, explicit.items(), surrounding, name, is_only=len(entries) == 1
         )
         log = starting.log_of(start, None, name)
         starting.open_stream(start, None, name, log)
@@ -54,12 +54,21 @@ def containers(start: Start, pod: Document) -> list[Container]:
                 _mounts(start, entry, volumes),
                 (name, log, pod.get("securityContext") or {}),
                 before,
-                essential=number == len(first),
+                essential=not is_init,
             )
         )
         if is_init:
             before = (Dependency(name, "SUCCESS"),)
     return built
+
+
+def names(pod: Document) -> list[str]:
+    """Return the names of the containers of a pod, those that come first before the others."""
+    return [entry.get("name") or _DEFAULT_NAME for entry in _entries(pod)]
+
+
+def _entries(pod: Document) -> list[Document]:
+    return [*(pod.get("initContainers") or ()), *pod["containers"]]
 
 
 def _explicit(start: Start, entry: Document) -> dict[str, str]:
@@ -84,7 +93,7 @@ def _container(
 ) -> Container:
     name, log, of_pod = shown
     security = {**of_pod, **(entry.get("securityContext") or {})}
-    vcpus, memory, gpus = needs.of_pod_container(entry)
+    vcpus, memory, gpus = sizes.of_pod_container(entry)
     resources = entry.get("resources") or {}
     return Container(
         name=name,

@@ -10,14 +10,13 @@ import re
 
 from wherry.emulator.batch import arns, limits
 from wherry.emulator.batch.catalog import Catalog
-from wherry.emulator.batch.errors import ClientError
-from wherry.emulator.batch.paging import answer, page
+from wherry.emulator.batch.errors import ClientError, refuse
+from wherry.emulator.batch.paging import answer, known
 from wherry.emulator.batch.ports import Document
 from wherry.emulator.batch.records import SchedulingPolicy
-from wherry.emulator.batch.refusal import refuse
 
 _KINDS = ("fairsharePolicy", "quotaSharePolicy")
-_SHARE_OR_PREFIX = re.compile(r"[A-Za-z0-9_-]{1,255}\*?\Z")
+_SHARE_OR_PREFIX = re.compile(rf"[A-Za-z0-9_-]{{1,{limits.SHARE_LENGTH}}}\*?\Z")
 
 
 def create(catalog: Catalog, request: Document) -> Document:
@@ -57,14 +56,18 @@ def delete(catalog: Catalog, request: Document) -> Document:
 def describe(catalog: Catalog, request: Document) -> Document:
     """DescribeSchedulingPolicies. Unknown ARNs are silently absent."""
     limits.check_count("scheduling policies", request["arns"], limits.DESCRIBED)
-    found = (catalog.find_policy(arn) for arn in dict.fromkeys(request["arns"]))
-    return {"schedulingPolicies": [_shown(each) for each in found if each is not None]}
+    return known("schedulingPolicies", request["arns"], catalog.find_policy, _shown)
 
 
 def list_(catalog: Catalog, request: Document) -> Document:
     """ListSchedulingPolicies."""
-    found, token = page(catalog.policies(), lambda each: each.arn, request)
-    return answer("schedulingPolicies", [{"arn": each.arn} for each in found], token)
+    return answer(
+        "schedulingPolicies",
+        catalog.policies(),
+        lambda each: each.arn,
+        lambda each: {"arn": each.arn},
+        request,
+    )
 
 
 def _shown(policy: SchedulingPolicy) -> Document:

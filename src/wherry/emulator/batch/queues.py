@@ -10,11 +10,10 @@ import itertools
 
 from wherry.emulator.batch import arns, environment_rules, limits
 from wherry.emulator.batch.catalog import Catalog
-from wherry.emulator.batch.errors import ClientError
-from wherry.emulator.batch.paging import answer, page
+from wherry.emulator.batch.errors import ClientError, refuse
+from wherry.emulator.batch.paging import answer, known
 from wherry.emulator.batch.ports import Document
 from wherry.emulator.batch.records import ComputeEnvironment, JobQueue, SchedulingPolicy
-from wherry.emulator.batch.refusal import refuse
 
 SAGEMAKER = "SAGEMAKER_TRAINING"
 
@@ -108,11 +107,8 @@ def describe(catalog: Catalog, request: Document) -> Document:
     refuse(bool(names) and "maxResults" in request, "JobQueues and MaxResults cannot both be set")
     limits.check_count("job queues", names, limits.DESCRIBED)
     if names:
-        chosen = (catalog.find_queue(name) for name in names)
-        shown = {found.arn: _shown(found) for found in chosen if found is not None}
-        return {"jobQueues": list(shown.values())}
-    found, token = page(catalog.queues(), lambda each: each.name, request)
-    return answer("jobQueues", [_shown(each) for each in found], token)
+        return known("jobQueues", names, catalog.find_queue, _shown)
+    return answer("jobQueues", catalog.queues(), lambda each: each.name, _shown, request)
 
 
 def orders_of(order: list[Document]) -> list[int]:

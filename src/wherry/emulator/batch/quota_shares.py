@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from wherry.emulator.batch import limits
 from wherry.emulator.batch.catalog import Catalog
-from wherry.emulator.batch.errors import ClientError
-from wherry.emulator.batch.paging import answer, page
+from wherry.emulator.batch.errors import ClientError, refuse
+from wherry.emulator.batch.paging import answer
 from wherry.emulator.batch.ports import Document
-from wherry.emulator.batch.refusal import refuse
-from wherry.emulator.batch.service_records import QuotaShare
+from wherry.emulator.batch.records import QuotaShare
 
 _MEMBERS = ("capacityLimits", "resourceSharingConfiguration", "preemptionConfiguration")
 _UNLIMITED = -1
@@ -70,8 +69,8 @@ def describe(catalog: Catalog, request: Document) -> Document:
 def list_(catalog: Catalog, request: Document) -> Document:
     """ListQuotaShares."""
     queue = catalog.queue(request["jobQueue"])
-    found, token = page(catalog.quota_shares(queue.arn), lambda each: each.arn, request)
-    return answer("quotaShares", [_shown(each) for each in found], token)
+    shares = catalog.quota_shares(queue.arn)
+    return answer("quotaShares", shares, lambda each: each.arn, _shown, request)
 
 
 def _shown(share: QuotaShare) -> Document:

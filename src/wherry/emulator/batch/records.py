@@ -61,11 +61,11 @@ class JobDefinition:
     """One revision of a job definition.
 
     `document` holds what RegisterJobDefinition was given and DescribeJobDefinitions returns
-    (``type``, ``containerProperties`` with ``vcpus``/``memory`` already moved into
-    ``resourceRequirements``, ``nodeProperties``, ``ecsProperties``, ``eksProperties``,
+    (``type``, ``containerProperties``, ``nodeProperties``, ``ecsProperties``, ``eksProperties``,
     ``parameters``, ``retryStrategy``, ``timeout``, ``platformCapabilities``,
     ``schedulingPriority``, ``propagateTags``, ``consumableResourceProperties``), without name,
-    revision, ARN, status and tags.
+    revision, ARN, status and tags. A container's ``vcpus`` and ``memory`` are as they were given;
+    `wherry.emulator.batch.sizes` reads both styles.
     """
 
     name: str
@@ -87,16 +87,48 @@ class SchedulingPolicy:
     tags: dict[str, str] = field(default_factory=dict)
 
 
+REPLENISHABLE, NON_REPLENISHABLE = "REPLENISHABLE", "NON_REPLENISHABLE"
+"""What a consumable resource can be: given back when a job's attempt ends, or used up by it."""
+
+
 @dataclass
 class ConsumableResource:
-    """A consumable resource; what is in use is counted by whoever places jobs."""
+    """A consumable resource.
+
+    `in_use` is counted by whoever places jobs: what jobs hold now, or, of one that is not
+    replenished, what they have used up so far.
+    """
 
     name: str
     arn: str
-    type: str  # REPLENISHABLE or NON_REPLENISHABLE
+    type: str
     total: int
     in_use: int = 0
     created_at: int = 0
+    tags: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass
+class QuotaShare:
+    """A part of a queue of service jobs; `document` is what CreateQuotaShare was given."""
+
+    name: str
+    arn: str
+    queue_arn: str
+    document: Document
+    state: str = "ENABLED"
+    tags: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass
+class ServiceEnvironment:
+    """An environment for service jobs; `capacity` is ``capacityLimits``."""
+
+    name: str
+    arn: str
+    type: str
+    capacity: list[Document]
+    state: str = "ENABLED"
     tags: dict[str, str] = field(default_factory=dict)
 
 
@@ -105,12 +137,15 @@ class Attempt:
     """One attempt of a job: what DescribeJobs shows in ``attempts``, and the one that runs.
 
     Times are in milliseconds; 0 is not yet. `containers` has one entry for each container, with
-    ``name``, ``exitCode``, ``reason``, ``logStreamName`` where they are known.
+    ``name``, ``exitCode``, ``reason``, ``logStreamName`` where they are known. `instance_id` is the
+    instance, `environment_arn` the compute environment where it runs.
     """
 
     task_id: str
     task_arn: str
     instance_arn: str  # containerInstanceArn; empty on Fargate
+    instance_id: str = ""
+    environment_arn: str = ""
     started_at: int = 0
     stopped_at: int = 0
     status_reason: str = ""

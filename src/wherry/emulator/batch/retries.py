@@ -1,4 +1,4 @@
-"""Whether a failed attempt is followed by another.
+"""Whether a failed attempt is followed by another; what a strategy may be is `definition_rules`'.
 
 Rules are tried in order; all conditions of a rule have to hold; when none matches, the job is
 retried while attempts are left. Source: the API model, ``RetryStrategy`` and ``EvaluateOnExit``.
@@ -12,10 +12,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from wherry.emulator.batch import limits
+from wherry.emulator.batch.patterns import fits
 from wherry.emulator.batch.ports import Document
 from wherry.emulator.batch.records import Job
-from wherry.emulator.batch.refusal import refuse
 
 
 @dataclass(frozen=True)
@@ -75,22 +74,6 @@ def action(rules: list[Document], outcome: Outcome) -> str:
     return "RETRY"
 
 
-def check(strategy: Document | None) -> None:
-    """Refuse a retry strategy that AWS would refuse.
-
-    Raises:
-        ClientError: it is refused.
-    """
-    if not strategy:
-        return
-    attempts, rules = strategy.get("attempts"), strategy.get("evaluateOnExit") or []
-    limits.check_range("Retry attempts", attempts, *limits.ATTEMPTS)
-    refuse(bool(rules) and attempts is None, "evaluateOnExit needs attempts to be given too")
-    limits.check_count("evaluateOnExit conditions", rules, limits.EXIT_RULES)
-    for rule in rules:
-        _check_rule(rule)
-
-
 def _matches(rule: Document, outcome: Outcome) -> bool:
     code = None if outcome.exit_code is None else str(outcome.exit_code)
     found = {
@@ -98,38 +81,6 @@ def _matches(rule: Document, outcome: Outcome) -> bool:
         "onReason": outcome.reason,
         "onExitCode": code,
     }
-    return all(_fits(rule[key], text) for key, text in found.items() if rule.get(key))
-
-
-def _fits(pattern: str, text: str | None) -> bool:
-    if text is None:
-        return False
-    if pattern.endswith("*"):
-        return text.startswith(pattern[:-1])
-    return text == pattern
-
-
-def _check_rule(rule: Document) -> None:
-    given = {key: rule[key] for key in _ALLOWED if rule.get(key)}
-    refuse(not given, "evaluateOnExit needs onStatusReason, onReason or onExitCode")
-    refuse(
-        str(rule.get("action", "")).upper() not in ("RETRY", "EXIT"),
-        f"evaluateOnExit action must be RETRY or EXIT, but is {rule.get('action')!r}",
+    return all(
+        text is not None and fits(rule[key], text) for key, text in found.items() if rule.get(key)
     )
-    for key, pattern in given.items():
-        body = pattern[:-1] if pattern.endswith("*") else pattern
-        refuse(
-            len(pattern) > limits.EXIT_PATTERN_LENGTH or not all(map(_ALLOWED[key], body)),
-            f"evaluateOnExit {key} {pattern!r} should match valid pattern",
-        )
-
-
-def _is_digit(char: str) -> bool:
-    return char in "0123456789"
-
-
-def _is_word(char: str) -> bool:
-    return char.isalnum() or char.isspace() or char in ".:"
-
-
-_ALLOWED = {"onStatusReason": _is_word, "onReason": _is_word, "onExitCode": _is_digit}

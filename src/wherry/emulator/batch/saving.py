@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from wherry.emulator.batch import actions, arns, attempts, submission
+from wherry.emulator.batch import actions, arns, attempts, lifecycle, submission
 from wherry.emulator.batch.book import Entry
 from wherry.emulator.batch.ports import Document
 from wherry.emulator.batch.records import Attempt, JobDefinition
@@ -95,9 +95,9 @@ def _submission(plane: Plane, kept: Document) -> Entry:
         look=submission.look_of(definition, kept["request"]),
     )
     _restore(job, kept)
-    plane.book.add(job, submission.family_of(job))
+    plane.book.add(job)
     plane.links.add(job)
-    plane.note_consumables(job)
+    plane.users.add(job)
     return job
 
 
@@ -127,8 +127,6 @@ def _definition(plane: Plane, arn: str) -> JobDefinition:
 
 
 def _resume(plane: Plane, jobs: list[Entry], hosts: dict[str, list[str]]) -> None:
-    from wherry.emulator.batch import lifecycle
-
     for job in sorted((job for job in jobs if job.status == "RUNNABLE"), key=lambda job: job.line):
         if job.kind != "node":
             lifecycle.wait_for_place(plane, job, front=bool(job.runs))

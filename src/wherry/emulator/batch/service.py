@@ -48,6 +48,8 @@ class BatchService:
         faults: what goes wrong on purpose.
         settings: how big the machine is.
         archive: where state outlives the process; nothing for memory alone.
+        efs_root: the folder that has a folder for each file system of EFS that jobs mount; one
+            among this user's temporary files when empty.
 
     Attributes:
         catalog: queues, environments, definitions and the rest.
@@ -63,6 +65,8 @@ class BatchService:
         faults: Faults,
         settings: Settings,
         archive: Archive | None = None,
+        *,
+        efs_root: str = "",
     ) -> None:
         self._lock = threading.RLock()
         self._wake = threading.Condition(threading.Lock())
@@ -75,7 +79,15 @@ class BatchService:
         self.catalog = Catalog(region, clock, archive)
         self._placing = Placement(self.catalog, machine_of(settings), faults)
         self.plane = Plane(
-            region, self.catalog, self._placing, engine, surroundings, clock, faults, archive
+            region,
+            self.catalog,
+            self._placing,
+            engine,
+            surroundings,
+            clock,
+            faults,
+            archive,
+            efs_root,
         )
 
     def start(self) -> None:

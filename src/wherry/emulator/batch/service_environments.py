@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from wherry.emulator.batch import arns, limits
 from wherry.emulator.batch.catalog import Catalog
-from wherry.emulator.batch.errors import ClientError
-from wherry.emulator.batch.paging import answer, page
+from wherry.emulator.batch.errors import ClientError, refuse
+from wherry.emulator.batch.paging import answer, known
 from wherry.emulator.batch.ports import Document
-from wherry.emulator.batch.refusal import refuse
-from wherry.emulator.batch.service_records import ServiceEnvironment
+from wherry.emulator.batch.records import ServiceEnvironment
 
 JOB_OPERATIONS = (
     "DescribeServiceJob",
@@ -84,11 +83,9 @@ def describe(catalog: Catalog, request: Document) -> Document:
     names = request.get("serviceEnvironments", [])
     limits.check_count("service environments", names, limits.DESCRIBED)
     if names:
-        chosen = (catalog.find_service_environment(name) for name in names)
-        shown = {found.arn: _shown(found) for found in chosen if found is not None}
-        return {"serviceEnvironments": list(shown.values())}
-    found, token = page(catalog.service_environments(), lambda each: each.name, request)
-    return answer("serviceEnvironments", [_shown(each) for each in found], token)
+        return known("serviceEnvironments", names, catalog.find_service_environment, _shown)
+    all_of_them = catalog.service_environments()
+    return answer("serviceEnvironments", all_of_them, lambda each: each.name, _shown, request)
 
 
 def _shown(environment: ServiceEnvironment) -> Document:

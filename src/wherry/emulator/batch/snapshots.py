@@ -12,9 +12,6 @@ from collections.abc import Iterable
 from wherry.emulator.batch.placing import Waiting
 from wherry.emulator.batch.ports import Document
 
-FRONT = 100
-"""How many jobs the front of a queue has in a snapshot."""
-
 TOP_SHARES = 20
 """How many shares a snapshot lists, those that use most (API reference)."""
 
@@ -77,7 +74,7 @@ def document(
         for waiting, since in front
     ]
     utilization: Document = {
-        "totalCapacityUsage": _quantity(sum(usage.values()), unit),
+        "totalCapacityUsage": quantity(sum(usage.values()), unit),
         "lastUpdatedAt": time,
     }
     if is_fair:
@@ -93,11 +90,11 @@ def _by_share(usage: dict[str, float], unit: str) -> Document:
     return {
         "activeShareCount": len(usage),
         "topCapacityUtilization": [
-            {"shareIdentifier": name, "capacityUsage": _quantity(vcpus, unit)}
-            for name, vcpus in top
+            {"shareIdentifier": name, "capacityUsage": quantity(vcpus, unit)} for name, vcpus in top
         ],
     }
 
 
-def _quantity(vcpus: float, unit: str) -> list[Document]:
+def quantity(vcpus: float, unit: str) -> list[Document]:
+    """Return an amount of capacity as the API shows it; units are those of `document`."""
     return [{"capacityUnit": unit, "quantity": vcpus}]

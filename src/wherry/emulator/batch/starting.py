@@ -1,8 +1,8 @@
 """What all containers of a task that is about to start have in common, whoever described them.
 
-Environment, log streams, volumes, the variables that AWS Batch sets, and the limit on what may be
-said to ECS. Where the pieces of one container stand in a definition is the business of `ecs_tasks`
-and `pods`.
+Environment, secrets, log streams, volumes, the variables that AWS Batch sets, the limit on what may
+be said to ECS, and what it is when a task cannot start. Where the pieces of one container stand in
+a definition is the business of `ecs_tasks` and `pods`.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from __future__ import annotations
 import functools
 import json
 import os
+import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from wherry.emulator.batch import limits, parameters
-from wherry.emulator.batch.cannot_start import TASK_FAILED, CannotStart
+from wherry.emulator.batch import limits, overrides, parameters
 from wherry.emulator.batch.placing import Place
 from wherry.emulator.batch.ports import Document, Surroundings
 from wherry.emulator.batch.records import Job
@@ -23,12 +23,31 @@ from wherry.emulator.engines.api import Container, Mount
 LOG_GROUP = "/aws/batch/job"
 """Where logs go unless the definition says otherwise."""
 
+TASK_FAILED = "Task failed to start"
+"""The status reason of every attempt whose task ECS could not start."""
+
 TOO_LONG = f"Container Overrides length must be at most {limits.OVERRIDES_CHARACTERS}"
 """Status reason of a job whose overrides ECS refuses (Netflix/metaflow#1482, ASFHyP3/hyp3#3041)."""
 
 _PREFIX_LENGTH = 200
 _METADATA = ("ECS_CONTAINER_METADATA_URI", "ECS_CONTAINER_METADATA_URI_V4")
 _AGENT_VARIABLE = "AWS_EXECUTION_ENV"
+
+
+class CannotStart(Exception):  # noqa: N818 — what has happened to the attempt, as its users say it
+    """An attempt fails before anything of it runs.
+
+    Args:
+        status_reason: what the attempt's ``statusReason`` is.
+        container_reason: what its container's ``reason`` is.
+        container: which container it is that cannot start; empty when it is the whole task.
+    """
+
+    def __init__(self, status_reason: str, container_reason: str = "", container: str = "") -> None:
+        super().__init__(container_reason or status_reason)
+        self.status_reason = status_reason
+        self.container_reason = container_reason
+        self.container = container
 
 
 @dataclass(frozen=True)
@@ -40,32 +59,34 @@ class Start:
         attempt: which attempt, from 1.
         task_id: 32 hexadecimal digits.
         place: where it runs.
-        main_address: the main node's address, for the other nodes.
-        main_index: which node is the main one.
-        array_size: of the array that it is a child of, or 0.
-        num_nodes: of the multi-node job that it is a node of, or 0.
         queue_name: of its queue.
         surroundings: the rest of AWS.
         region: where it runs.
-        efs_root: the folder that has a folder for each file system of EFS.
+        main_address: the main node's address, for the other nodes.
+        array_size: of the array that it is a child of, or 0.
+        num_nodes: of the multi-node job that it is a node of, or 0.
+        efs_root: the folder that has a folder for each file system of EFS; one among this user's
+            temporary files when empty.
         instance_role: what the instance may do, for jobs without a role of their own.
-        has_streams: whether log streams are made.
     """
 
     job: Job
     attempt: int
     task_id: str
     place: Place
-    main_address: str
-    main_index: int
-    array_size: int
-    num_nodes: int
     queue_name: str
     surroundings: Surroundings
     region: str
-    efs_root: str
-    instance_role: str
-    has_streams: bool
+    main_address: str = ""
+    array_size: int = 0
+    num_nodes: int = 0
+    efs_root: str = ""
+    instance_role: str = ""
+
+    @property
+    def main_index(self) -> int:
+        """Which node is the main one."""
+        return overrides.main_node(self.job)
 
     @property
     def is_fargate(self) -> bool:
@@ -146,7 +167,7 @@ def batch_variables(start: Start) -> dict[str, str]:
     return found
 
 
-def check_length(start: Start, overrides: Mapping[str, Document]) -> None:
+def check_length(start: Start, given: Mapping[str, Document]) -> None:
     """Refuse what ECS would: overrides of more than 8192 characters, punctuation included.
 
     What the definition says is in the task definition and does not count; what AWS Batch adds
@@ -154,7 +175,7 @@ def check_length(start: Start, overrides: Mapping[str, Document]) -> None:
 
     Args:
         start: the attempt.
-        overrides: for each container by name what is told to ECS besides its definition.
+        given: for each container by name what is told to ECS besides its definition.
 
     Raises:
         CannotStart: they are too long.
@@ -168,11 +189,40 @@ def check_length(start: Start, overrides: Mapping[str, Document]) -> None:
                 *({"name": key, "value": value} for key, value in batch_variables(start).items()),
             ],
         }
-        for name, override in overrides.items()
+        for name, override in given.items()
     ]
     said = json.dumps({"containerOverrides": told}, separators=(",", ":"), ensure_ascii=False)
     if len(said) > limits.OVERRIDES_CHARACTERS:
         raise CannotStart(TOO_LONG)
+
+
+# -- secrets --------------------------------------------------------------------------------------
+
+
+def secret_values(
+    start: Start, entries: Iterable[Document], role_arn: str | None, container: str
+) -> dict[str, str]:
+    """Return the value of each secret by the name of its variable; none is kept or logged here.
+
+    Args:
+        start: the attempt.
+        entries: ``secrets`` of a container: name, valueFrom.
+        role_arn: the role that may read them.
+        container: its name.
+
+    Raises:
+        CannotStart: one cannot be had; the reason says which.
+    """
+    found = {}
+    for entry in entries:
+        try:
+            value = start.surroundings.secret(entry["valueFrom"], start.region, role_arn)
+        except LookupError as error:
+            words = str(error.args[0]) if error.args else str(error)
+            reason = f"ResourceInitializationError: {words}"
+            raise CannotStart(TASK_FAILED, reason, container) from error
+        found[entry["name"]] = value
+    return found
 
 
 # -- logs -----------------------------------------------------------------------------------------
@@ -200,7 +250,7 @@ def open_stream(start: Start, configuration: Document | None, container: str, lo
     Raises:
         CannotStart: the log driver cannot start.
     """
-    if not log.group or not start.has_streams:
+    if not log.group:
         return
     options = (configuration or {}).get("options") or {}
     # AWS Batch makes its own group when it is missing; others only when it is told to.
@@ -226,9 +276,13 @@ def shared_folder(start: Start, *names: str) -> str:
     A path that climbs out of the folder is not followed.
     """
     parts = [part for name in names for part in name.split("/") if part not in ("", ".", "..")]
-    folder = os.path.join(start.efs_root, *parts)
+    folder = os.path.join(start.efs_root or _own_folder(), *parts)
     os.makedirs(folder, exist_ok=True)
     return folder
+
+
+def _own_folder() -> str:
+    return os.path.join(tempfile.gettempdir(), f"wherry-efs-{os.getuid()}")
 
 
 # -- what the task is told about itself -----------------------------------------------------------

@@ -10,11 +10,11 @@ import json
 import uuid
 from typing import TYPE_CHECKING
 
-from wherry.emulator.batch import arns, arrays, dependencies, limits, nodes, retries
+from wherry.emulator.batch import arns, definition_rules, dependencies, limits, overrides, tasks
 from wherry.emulator.batch.book import Entry
+from wherry.emulator.batch.errors import refuse
 from wherry.emulator.batch.ports import Document
 from wherry.emulator.batch.records import JobDefinition, JobQueue
-from wherry.emulator.batch.refusal import refuse
 
 if TYPE_CHECKING:
     from wherry.emulator.batch.plane import Plane
@@ -43,19 +43,17 @@ def submit_job(plane: Plane, request: Document) -> Document:
     size = _array_size(request)
     _check_queue(plane, queue, request)
     _check_rest(plane, queue, definition, request)
-    dependencies.check(plane, request, size)
+    request = dependencies.resolved(plane.book, request, size)
+    refuse(
+        plane.book.count("SUBMITTED") >= limits.SUBMITTED_JOBS,
+        f"Maximum number of jobs in SUBMITTED state is {limits.SUBMITTED_JOBS}",
+    )
     job = _job(plane, queue, definition, request, size)
-    plane.book.add(job, family_of(job))
+    plane.book.add(job)
     plane.links.add(job)
-    plane.note_consumables(job)
+    plane.users.add(job)
     plane.agenda.append(job.id)
     return {"jobArn": job.arn, "jobName": job.name, "jobId": job.id}
-
-
-def family_of(job: Entry) -> list[Entry]:
-    """Make the children or nodes of a job; nothing for a single one."""
-    makers = {"array": arrays.children, "multinode": nodes.members}
-    return makers[job.kind](job) if job.kind in makers else []
 
 
 def look_of(definition: JobDefinition, request: Document) -> tuple[str, str, int]:
@@ -68,8 +66,8 @@ def _job(
     plane: Plane, queue: JobQueue, definition: JobDefinition, request: Document, size: int
 ) -> Entry:
     job_id = str(uuid.uuid4())
-    kind = "array" if size else "multinode" if _is_multinode(definition) else "single"
-    job = Entry(
+    is_multinode = definition.document.get("type") == "multinode"
+    return Entry(
         id=job_id,
         arn=arns.make(plane.region, arns.JOB, job_id),
         name=request["jobName"],
@@ -77,15 +75,12 @@ def _job(
         definition=definition,
         request=request,
         created_at=plane.clock.now_ms(),
-        children=size,
-        kind=kind,
+        children=_nodes_of(definition, request) if is_multinode else size,
+        kind="multinode" if is_multinode else "array" if size else "single",
         tags=dict(request.get("tags") or {}),
         serial=plane.book.next_serial(),
         look=look_of(definition, request),
     )
-    if kind == "multinode":
-        job.children = int(nodes.properties(job)["numNodes"])
-    return job
 
 
 def _array_size(request: Document) -> int:
@@ -97,8 +92,8 @@ def _array_size(request: Document) -> int:
     return size
 
 
-def _is_multinode(definition: JobDefinition) -> bool:
-    return definition.document.get("type") == "multinode"
+def _nodes_of(definition: JobDefinition, request: Document) -> int:
+    return overrides.num_nodes(definition.document["nodeProperties"], request)
 
 
 def _check_queue(plane: Plane, queue: JobQueue, request: Document) -> None:
@@ -136,18 +131,10 @@ def _is_fair_share(plane: Plane, queue: JobQueue) -> bool:
 def _check_rest(
     plane: Plane, queue: JobQueue, definition: JobDefinition, request: Document
 ) -> None:
-    from wherry.emulator.batch import tasks
-
-    retries.check(request.get("retryStrategy"))
     limits.check_tags(request.get("tags") or {})
-    limits.check_range(
-        "schedulingPriorityOverride", request.get("schedulingPriorityOverride"), *limits.PRIORITY
-    )
-    seconds = (request.get("timeout") or {}).get("attemptDurationSeconds")
-    refuse(
-        seconds is not None and seconds < limits.TIMEOUT_SECONDS,
-        f"Timeout must be at least {limits.TIMEOUT_SECONDS} seconds, but is {seconds}",
-    )
+    definition_rules.check_retry(request.get("retryStrategy"))
+    definition_rules.check_timeout(request.get("timeout"))
+    definition_rules.check_priority(request.get("schedulingPriorityOverride"))
     tasks.check(definition, request, _kinds(plane, queue))
 
 

@@ -7,9 +7,8 @@ from typing import Protocol
 
 from wherry.emulator.batch import arns, limits
 from wherry.emulator.batch.catalog import Catalog
-from wherry.emulator.batch.errors import ClientError
+from wherry.emulator.batch.errors import ClientError, refuse
 from wherry.emulator.batch.ports import Document
-from wherry.emulator.batch.refusal import refuse
 
 
 class _Tagged(Protocol):

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from wherry.emulator.batch import container_rules, limits
 from wherry.emulator.batch.container_rules import FARGATE
+from wherry.emulator.batch.errors import refuse
 from wherry.emulator.batch.ports import Document
-from wherry.emulator.batch.refusal import refuse
 
 _CONDITIONS = ("START", "COMPLETE", "SUCCESS")
 _IPC_MODES = ("host", "task", "none")
@@ -47,7 +47,7 @@ def check(properties: Document, platform: str) -> None:
 
 def _check_container(container: Document, task: Document, platform: str) -> None:
     refuse(not container.get("image"), "ECS Container Image must be provided.")
-    container_rules.check_needs(container["resourceRequirements"])
+    container_rules.check_needs(container)
     container_rules.check_container(container, platform)
     container_rules.check_roles(
         {**container, "volumes": task.get("volumes", [])},
@@ -145,8 +145,7 @@ def _check_fargate(task: Document) -> None:
     refuse(not task.get("executionRoleArn"), "executionRoleArn is required for Fargate jobs.")
     container_rules.check_ephemeral(task.get("ephemeralStorage"))
     container_rules.check_runtime_platform(task.get("runtimePlatform", {}))
-    requirements = (container["resourceRequirements"] for container in task["containers"])
-    container_rules.check_fargate_pair(*requirements)
+    container_rules.check_fargate_pair(*task["containers"])
 
 
 def _check_ec2(task: Document, platform: str) -> None:
@@ -163,4 +162,4 @@ def _check_ec2(task: Document, platform: str) -> None:
         "runtimePlatform for MANAGED_INSTANCES only supports LINUX operating system family.",
     )
     for container in task["containers"]:
-        container_rules.check_ec2_vcpus(container["resourceRequirements"])
+        container_rules.check_ec2_vcpus(container)

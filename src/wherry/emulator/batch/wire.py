@@ -14,9 +14,8 @@ import urllib.parse
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from wherry.emulator.batch.errors import ClientError
+from wherry.emulator.batch.errors import ClientError, RefusedError
 from wherry.emulator.batch.ports import Document
-from wherry.emulator.batch.refusal import RefusedError
 
 if TYPE_CHECKING:
     from botocore.model import ServiceModel, Shape

@@ -17,6 +17,7 @@ from typing import Any
 
 from wherry.emulator.batch.ports import Document
 from wherry.emulator.cloud import moto
+from wherry.emulator.settings import ACCOUNT
 
 LIFE = 6 * 3600
 """How long credentials hold, in real seconds: SDKs compare the expiry with the machine's clock."""
@@ -48,11 +49,17 @@ class Credentials:
         self._tokens: dict[str, str] = {}
 
     def grant(self, task_id: str, region: str, role_arn: str) -> str:
-        """Let a task fetch credentials of a role; returns the last part of the address."""
+        """Let a task fetch credentials of a role; returns the last part of the address.
+
+        Args:
+            task_id: the task.
+            region: where it runs.
+            role_arn: a role, or an instance profile for the role that is in it.
+        """
         token = secrets.token_urlsafe(24)
         with self._lock:
             self._tokens[task_id] = token
-            self._grants[token] = _Grant(task_id, region, role_arn)
+            self._grants[token] = _Grant(task_id, region, _role(role_arn, region))
         return token
 
     def revoke(self, task_id: str) -> None:
@@ -96,6 +103,17 @@ class Credentials:
             external_id=None,
         )
         grant.expires = self._wall() + LIFE
+
+
+def _role(arn: str, region: str) -> str:
+    """Return the ARN of a role, which may be given by an instance profile's ARN or name."""
+    if arn.startswith("arn:") and ":instance-profile/" not in arn:
+        return arn
+    name = arn.rpartition("/")[2]
+    for profile in moto.backend("iam", region).get_instance_profiles():
+        if profile.name == name and profile.roles:
+            return str(profile.roles[0].arn)
+    return f"arn:{moto.partition(region)}:iam::{ACCOUNT}:role/{name}"
 
 
 def _forget(grant: _Grant) -> None:

@@ -1,4 +1,4 @@
-"""GetLogEvents, answered by us from moto's data.
+"""GetLogEvents, answered by us from moto's data; and what FilterLogEvents is told.
 
 moto's own answer loses lines: its tokens are positions, and the token that it gives for an empty
 stream points behind an event that has yet to come, so that a client that follows a log from its
@@ -77,6 +77,25 @@ class LogPages:
             "nextForwardToken": _forward(events, end, page, token),
             "nextBackwardToken": _backward(events, begin, page, token),
         }
+
+
+def as_moto_takes_it(region: str, request: Document) -> Document:
+    """Put a FilterLogEvents request into words that moto honours.
+
+    moto passes over ``logStreamNamePrefix``, and gives stream after stream unless it is asked to
+    interleave, which AWS has done always since 2019.
+
+    Args:
+        region: whose logs.
+        request: what FilterLogEvents was given.
+    """
+    changed = {**request, "interleaved": True}
+    prefix = changed.pop("logStreamNamePrefix", None)
+    group = moto.backend("logs", region).groups.get(request.get("logGroupName"))
+    if prefix and group is not None:
+        names = [name for name in list(group.streams) if name.startswith(prefix)]
+        changed["logStreamNames"] = names or [""]  # moto takes none for all
+    return changed
 
 
 class _Ordered:

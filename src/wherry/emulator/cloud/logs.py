@@ -62,9 +62,13 @@ class LogStore:
                 self._replay(os.path.join(self._folder, name), name[5:-6])
 
     def _replay(self, path: str, region: str) -> None:
+        made: set[tuple[str, str]] = set()
         for group, stream, events in _records(path):
-            self._create(region, group, stream)
-            self._append(region, group, stream, [(int(ms), text) for ms, text in events])
+            if self._create(region, group, stream):
+                made.add((group, stream))
+            # What moto has already was kept by another emulator of this process.
+            if (group, stream) in made:
+                self._append(region, group, stream, [(int(ms), text) for ms, text in events])
 
     def has_group(self, region: str, group: str) -> bool:
         """Tell whether a group exists."""

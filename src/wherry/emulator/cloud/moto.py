@@ -10,6 +10,7 @@ Batch, and `reset` empties it for both.
 from __future__ import annotations
 
 import importlib
+import json
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -72,6 +73,32 @@ def loaded(service: str) -> bool:
     import sys
 
     return _BACKENDS[service][0] in sys.modules
+
+
+def know_managed_policies(region: str) -> None:
+    """See that the policies are there that AWS itself keeps in every account.
+
+    moto leaves them out unless it is told otherwise, as reading them takes a tenth of a second.
+    Roles of real templates and programs are given such policies, so they are read when somebody
+    asks for IAM or a stack, and not before.
+
+    Args:
+        region: whose partition they are of.
+    """
+    iam = backend("iam", region)
+    with _loading:
+        if iam.aws_managed_policies:
+            return
+        from moto.iam.aws_managed_policies import aws_managed_policies_data
+        from moto.iam.models import AWSManagedPolicy
+
+        data = json.loads(aws_managed_policies_data)
+        made = [
+            AWSManagedPolicy.from_data(name, iam.account_id, iam.region_name, entry)
+            for name, entry in data.items()
+        ]
+        iam.managed_policies.update({policy.arn: policy for policy in made})
+        iam.aws_managed_policies = made
 
 
 def reset() -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Literal
 
 
 @dataclass(frozen=True)
@@ -87,8 +88,11 @@ class Container:
         swappiness: -1 where it was not set.
         ulimits: name, soft, hard.
         init: whether an init process reaps and forwards signals.
-        essential: whether its end ends the task.
-        start_timeout, stop_timeout: seconds (emulated; the engine gets real ones from the plane).
+        essential: whether the task has started when it runs, fails when it cannot start, and
+            depends on how it ends; see `Task.ends_with` for whether its end ends the task.
+        start_timeout: seconds after which those that wait for its end give up; 0 for never.
+        stop_timeout: seconds between SIGTERM and SIGKILL. Both are emulated seconds; an engine
+            gets real ones from the plane.
         log_stream: where its output goes, or empty for nowhere; an engine hands it to `Output`.
     """
 
@@ -115,7 +119,7 @@ class Container:
     tmpfs: tuple[Tmpfs, ...] = ()
     essential: bool = True
     depends_on: tuple[Dependency, ...] = ()
-    start_timeout: float = 180.0
+    start_timeout: float = 0.0
     stop_timeout: float = 30.0
     log_group: str = ""
     log_stream: str = ""
@@ -132,6 +136,9 @@ class Task:
         network: name of a network of its own, shared by tasks with the same one (the nodes of a
             multi-node job); empty for the common one.
         host_network, pid_mode, ipc_mode: as the definition asks; empty for the default.
+        ends_with: ``essential``: the end of an essential container ends the others and the task,
+            as on ECS. ``all``: the task is over when all containers have ended, as a pod of
+            Kubernetes is.
         labels: what a person who looks into the Engine should see (job id, name, attempt).
         start_fault: text for a start that fails on purpose; empty mostly. It becomes the reason of
             the first container, which gets no exit code.
@@ -144,6 +151,7 @@ class Task:
     host_network: bool = False
     pid_mode: str = ""
     ipc_mode: str = ""
+    ends_with: Literal["essential", "all"] = "essential"
     labels: tuple[tuple[str, str], ...] = ()
     start_fault: str = ""
 

@@ -129,6 +129,7 @@ def plan_for(task: Task, base: dict[str, str]) -> TaskPlan:
     """
     return {
         "id": task.id,
+        "ends_with_all": task.ends_with == "all",
         "containers": [_container(container, base) for container in task.containers],
         "fault": task.start_fault,
     }

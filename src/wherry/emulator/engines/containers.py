@@ -161,9 +161,11 @@ class ContainerRun:
     def refuse(self, words: str) -> None:
         """End it without a start, because what it waits for will never be.
 
-        Code and words are those of the ECS agent (`handleTerminalDependencyError`).
+        Code and words are those of the ECS agent (`handleTerminalDependencyError`); without words,
+        as in a pod, it has neither.
         """
-        self._over((_TERMINATED, f"CannotStartContainerError: dependency graph: {words}"))
+        reason = f"CannotStartContainerError: dependency graph: {words}"
+        self._over((_TERMINATED, reason) if words else (None, ""))
 
     def _prepare(self, scratch: Scratch) -> None:
         plan = self.plan

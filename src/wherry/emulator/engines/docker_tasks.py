@@ -3,7 +3,8 @@
 A state machine without threads, clocks or Docker: it is told what happened and says what to do
 through `Hands`. It follows ECS: a container waits for those that it depends on, the end of an
 essential one ends the others, those that depend on others are stopped before them
-(https://docs.aws.amazon.com/AmazonECS/latest/APIReference/API_ContainerDependency.html).
+(https://docs.aws.amazon.com/AmazonECS/latest/APIReference/API_ContainerDependency.html). In a pod,
+nobody's end ends the others.
 """
 
 from __future__ import annotations
@@ -247,7 +248,7 @@ class Run:
             return
         box.state = State.ENDED
         self._hands.finish_output(self, box)
-        if box.spec.essential:
+        if box.spec.essential and self.task.ends_with == "essential":
             self._wind_up(ESSENTIAL_EXITED)
         else:
             self._go_on()
@@ -293,17 +294,14 @@ class Run:
         self._hands.launch(self, box)
 
     def _expect_dependents(self, box: Box) -> None:
-        """Give up after a while if others wait for the end of this container.
-
-        ECS knows no such bound unless the definition gives one, so the contract's default is none.
-        """
+        """Give up after a while if others wait for the end of this container, but not for ever."""
         limit = box.spec.start_timeout
         awaited = any(
             needed.container == box.spec.name and needed.condition != "START"
             for other in self.boxes.values()
             for needed in other.spec.depends_on
         )
-        if awaited and limit not in (0, Container.start_timeout):
+        if awaited and limit > 0:
             self._hands.later(limit, lambda: self._give_up_on(box))
 
     def _give_up_on(self, box: Box) -> None:

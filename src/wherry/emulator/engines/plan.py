@@ -42,9 +42,15 @@ if TYPE_CHECKING:
         problem: str
 
     class TaskPlan(TypedDict):
-        """One task. `fault` is the reason for a start that fails on purpose; mostly empty."""
+        """One task.
+
+        `ends_with_all` says whether it is over when all containers have ended, and not already
+        when an essential one has. `fault` is the reason for a start that fails on purpose; mostly
+        empty.
+        """
 
         id: str
+        ends_with_all: bool
         containers: list[ContainerPlan]
         fault: str
 

@@ -1,7 +1,8 @@
 """One task inside the agent: which of its containers may start, and whose end ends the others.
 
 The rules are those of the ECS agent: a container waits for those that it depends on; the end of an
-essential one stops all that still run, those first that others do not depend on.
+essential one stops all that still run, those first that others do not depend on. A pod is another
+thing: it is over when all its containers have ended, or when one of them can never start.
 
 Facts: task definition parameters, "Container dependency"; amazon-ecs-agent,
 ``agent/engine/dependencygraph`` (the words for what cannot be resolved).
@@ -50,6 +51,7 @@ class TaskRun:
     ) -> None:
         self._stage = stage
         self.id = plan["id"]
+        self._ends_with_all = plan["ends_with_all"]
         self._on_start = on_start
         self._on_end = on_end
         self._timers: list[Timer] = []
@@ -121,7 +123,7 @@ class TaskRun:
         """Do what the present state asks for, until nothing more does."""
         if self.is_over:
             return
-        if any(run.state == ENDED and run.plan["essential"] for run in self.containers):
+        if any(self._is_fatal(run) for run in self.containers):
             self._is_stopping = True
         while not self._is_stopping and self._start_next():
             pass
@@ -137,7 +139,7 @@ class TaskRun:
                 continue
             problem = self._problem(run)
             if problem:
-                run.refuse(problem)
+                run.refuse("" if self._ends_with_all else problem)
             elif all(self._is_met(*need) for need in run.plan["depends_on"]):
                 run.set_off(self.scratch)
                 self._confirm(run)
@@ -145,9 +147,14 @@ class TaskRun:
                 continue
             else:
                 run.refuse(f"circular dependencies of target [{run.plan['name']}]")
-            self._is_stopping = run.state == ENDED and run.plan["essential"]
+            self._is_stopping = self._is_fatal(run)
             return True
         return False
+
+    def _is_fatal(self, run: ContainerRun) -> bool:
+        """Tell whether a container has ended in a way that ends the task."""
+        has_ended = run.state == ENDED and run.plan["essential"]
+        return has_ended and not (self._ends_with_all and run.has_run)
 
     def _is_met(self, name: str, condition: str) -> bool:
         other = self._by_name[name]
@@ -171,8 +178,8 @@ class TaskRun:
         return ""
 
     def _is_awaited(self, run: ContainerRun) -> bool:
-        """Tell whether another container waits for the end of this one."""
-        return any(
+        """Tell whether another container waits for the end of this one, but not for ever."""
+        return run.plan["start_timeout"] > 0 and any(
             name == run.plan["name"] and condition != START
             for other in self.containers
             for name, condition in other.plan["depends_on"]

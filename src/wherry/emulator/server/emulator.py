@@ -17,7 +17,7 @@ import socket
 import tempfile
 import threading
 from contextlib import ExitStack, suppress
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING
 
 from wherry.emulator.batch.archive import SqliteArchive
 from wherry.emulator.batch.ports import Document
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from wherry.emulator.engines.api import Engine, TaskEvent
+    from wherry.emulator.server.front import Front
     from wherry.emulator.server.listening import Listener
     from wherry.emulator.server.s3 import Handover
 
@@ -51,7 +52,7 @@ _log = logging.getLogger("wherry.emulator")
 class Emulator:
     """AWS Batch on this machine, and what belongs to it, behind one port.
 
-    Nothing happens before `start`; a `with` block starts and stops it.
+    Nothing happens before `start`, which is for once; a `with` block starts and stops it.
 
     Args:
         settings: how it is to be.
@@ -70,11 +71,13 @@ class Emulator:
         self._running: list[BatchService] = []  # these, and those that are getting ready
         self._archives: dict[str, SqliteArchive] = {}
         self._undo = ExitStack()
+        self._front: Front | None = None
         self._listener: Listener | None = None
         self._engine: Engine | None = None
         self._engine_reason = ""
         self._stopping = False
         self._s3: Handover | None = None
+        self._buckets: set[str] = set()
         self._cloud = Cloud(settings, self.clock, self._endpoint, self.faults)
 
     def __enter__(self) -> Emulator:
@@ -109,9 +112,7 @@ class Emulator:
     def _start(self) -> None:
         folder = self._folder()
         self._s3 = self._handover()
-        front, self._listener = self._front()
-        self._undo.callback(self._listener.stop)
-        self._undo.callback(front.close)
+        self._front, self._listener = self._door()
         self._listener.bind()
         self._undo.callback(self._cloud.stop)
         self._cloud.start()
@@ -134,9 +135,9 @@ class Emulator:
         gone, so that their retries apply.
         """
         self._stopping = True
-        listener = self._listener
-        if listener is not None:
-            listener.stop()
+        if self._front is not None and self._listener is not None:
+            self._front.close()
+            self._listener.stop()
         self._undo.close()
         self._engine = None
 
@@ -162,9 +163,11 @@ class Emulator:
         from wherry.emulator.server.s3 import Handover, target_of
 
         own = (ACCESS_KEY, SECRET_KEY)
-        return Handover(target_of(self._settings.s3), self._settings.region, own)
+        handover = Handover(target_of(self._settings.s3), self._settings.region, own)
+        self._undo.callback(handover.close)
+        return handover
 
-    def _front(self) -> tuple[Any, Listener]:
+    def _door(self) -> tuple[Front, Listener]:
         from wherry.emulator.server.front import Front
         from wherry.emulator.server.listening import Listener
 
@@ -247,6 +250,14 @@ class Emulator:
         self._services[region] = service
         return service
 
+    def stacks_changed(self) -> None:
+        """Make the buckets of stacks where S3 really is."""
+        if self._s3 is None:
+            return
+        for name in list(moto.backend("s3", self._settings.region).buckets):
+            if name not in self._buckets:
+                self._make_bucket(name)
+
     def _archive(self, region: str) -> SqliteArchive | None:
         if self._settings.state is None:
             return None
@@ -261,6 +272,7 @@ class Emulator:
     def _make_bucket(self, name: str) -> None:
         if self._s3 is None:
             return
+        self._buckets.add(name)
         try:
             self._s3.make_bucket(name)
         except OSError as error:

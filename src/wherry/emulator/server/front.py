@@ -6,19 +6,21 @@ What is ours beside AWS lies under ``/_wherry/``.
 
 from __future__ import annotations
 
+import io
 import json
 import logging
 import threading
 import uuid
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import parse_qs, urlsplit
 
 from wherry.emulator.batch import wire
 from wherry.emulator.batch.errors import BatchError, ClientError
 from wherry.emulator.batch.ports import Document
-from wherry.emulator.cloud import stacks
-from wherry.emulator.cloud.log_pages import LogPages, LogsError
+from wherry.emulator.cloud import moto, stacks
+from wherry.emulator.cloud.log_pages import LogPages, LogsError, as_moto_takes_it
 from wherry.emulator.cloud.moto import UnknownServiceError
 from wherry.emulator.cloud.surroundings import CREDENTIALS_PATH, METADATA_PATH, Cloud
 from wherry.emulator.faults import Fault, Faults
@@ -40,6 +42,9 @@ class Services(Protocol):
 
     def call(self, region: str, operation: str, request: Document) -> Document:
         """Carry out an operation of Batch."""
+
+    def stacks_changed(self) -> None:
+        """Take note that CloudFormation may have made something."""
 
 
 class Front:
@@ -131,17 +136,26 @@ class Front:
             return _send(self._batch(call, environ), start_response)
         if call.service == "logs" and call.operation == "GetLogEvents":
             return _send(self._log_events(call, environ), start_response)
+        if call.service == "logs" and call.operation == "FilterLogEvents":
+            self._translate(call, environ)
         if self._s3 is not None and _is_s3(call, environ):
             return self._s3(environ, start_response)
         try:
+            if call.service in ("cloudformation", "iam"):
+                moto.know_managed_policies(call.region or self._region)
             if call.service == "cloudformation":
-                with stacks.serving(self._services.call):
-                    return self._aws(environ, start_response)
+                return self._stack(environ, start_response)
             return self._aws(environ, start_response)
         except UnknownServiceError:
             message = f"this emulator has no service {call.service!r}"
             answer = refusal(call, environ, 501, "UnknownOperationException", message)
             return _send(answer, start_response)
+
+    def _stack(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        with stacks.serving(self._services.call):
+            answer = self._aws(environ, start_response)
+        self._services.stacks_changed()
+        return answer
 
     def _batch(self, call: Call, environ: WSGIEnvironment) -> Answer:
         request_id = str(uuid.uuid4())
@@ -180,6 +194,14 @@ class Front:
             ("x-amzn-RequestId", str(uuid.uuid4())),
         ]
         return Answer(status_line(200), headers, json.dumps(document).encode())
+
+    def _translate(self, call: Call, environ: WSGIEnvironment) -> None:
+        """Change a request to what moto understands of it; a bad one is moto's to refuse."""
+        body = _body(environ)
+        with suppress(LogsError):
+            body = json.dumps(as_moto_takes_it(call.region or self._region, _json(body))).encode()
+        environ["wsgi.input"] = io.BytesIO(body)
+        environ["CONTENT_LENGTH"] = str(len(body))
 
     # -- what is ours beside AWS ----------------------------------------------------------------
 

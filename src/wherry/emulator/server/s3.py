@@ -10,10 +10,12 @@ expired, say) is then not checked.
 
 from __future__ import annotations
 
+import collections
 import datetime as dt
 import hashlib
 import hmac
 import http.client
+import select
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 
 _PIECE = 256 * 1024
 _PATIENCE = 300.0
+_MOST_IDLE = 32
 _HOP_BY_HOP = frozenset(
     (
         "connection",
@@ -108,6 +111,11 @@ class Handover:
         key, secret = (target.key, target.secret) if target.key else own
         self._own = replace(target, key=key, secret=secret)
         self._region = region
+        self._pool = _Pool(target)
+
+    def close(self) -> None:
+        """Close the connections that wait to be used again."""
+        self._pool.close()
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         """Send a request on, and give its answer back."""
@@ -117,7 +125,7 @@ class Handover:
         body: Iterator[bytes] | None = _pieces(environ)
         if self._target.key:
             uri, headers, body = self._signed(method, uri, headers, body, environ)
-        connection = self._connect()
+        connection = self._pool.take()
         try:
             _send(connection, method, uri, headers, body)
             answer = connection.getresponse()
@@ -126,7 +134,7 @@ class Handover:
             return _unreachable(self._target, error, start_response)
         given = [(k, v) for k, v in answer.getheaders() if k.lower() not in _HOP_BY_HOP]
         start_response(f"{answer.status} {answer.reason or 'Unknown'}", given)
-        return _Streamed(connection, answer)
+        return _Streamed(connection, answer, self._pool)
 
     def make_bucket(self, bucket: str) -> None:
         """Make a bucket, unless it is there.
@@ -137,16 +145,12 @@ class Handover:
         headers = [("Host", f"{self._target.host}:{self._target.port}"), ("Content-Length", "0")]
         uri = f"/{quote(bucket)}"
         headers = signed(self._own, self._region, "PUT", uri, headers)
-        connection = self._connect(patience=5.0)
+        connection = _connection(self._target, patience=5.0)
         try:
             _send(connection, "PUT", uri, headers, None)
             connection.getresponse().read()
         finally:
             connection.close()
-
-    def _connect(self, patience: float = _PATIENCE) -> http.client.HTTPConnection:
-        kind = http.client.HTTPSConnection if self._target.secure else http.client.HTTPConnection
-        return kind(self._target.host, self._target.port, timeout=patience)
 
     def _signed(
         self,
@@ -319,20 +323,70 @@ def _send(
         connection.send(b"0\r\n\r\n")
 
 
+class _Pool:
+    """Connections to a server that wait to be used again; a new one for each costs more than S3."""
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+        self._idle: collections.deque[http.client.HTTPConnection] = collections.deque()
+        self._closed = False
+
+    def take(self) -> http.client.HTTPConnection:
+        while True:
+            try:
+                connection = self._idle.pop()
+            except IndexError:
+                return _connection(self._target)
+            if _is_fresh(connection):
+                return connection
+            connection.close()
+
+    def give(self, connection: http.client.HTTPConnection) -> None:
+        if self._closed or len(self._idle) >= _MOST_IDLE:
+            connection.close()
+        else:
+            self._idle.append(connection)
+
+    def close(self) -> None:
+        self._closed = True
+        while self._idle:
+            self._idle.pop().close()
+
+
+def _connection(target: Target, patience: float = _PATIENCE) -> http.client.HTTPConnection:
+    kind = http.client.HTTPSConnection if target.secure else http.client.HTTPConnection
+    return kind(target.host, target.port, timeout=patience)
+
+
+def _is_fresh(connection: http.client.HTTPConnection) -> bool:
+    """Tell whether the other side has left a connection open: what is closed has an end to read."""
+    return connection.sock is not None and not select.select([connection.sock], [], [], 0)[0]
+
+
 class _Streamed:
-    """The other server's answer, piece by piece; closes the connection at the end."""
+    """The other server's answer, piece by piece; what is read to its end frees the connection."""
 
     def __init__(
-        self, connection: http.client.HTTPConnection, answer: http.client.HTTPResponse
+        self,
+        connection: http.client.HTTPConnection,
+        answer: http.client.HTTPResponse,
+        pool: _Pool,
     ) -> None:
         self._connection = connection
         self._answer = answer
+        self._pool = pool
 
     def __iter__(self) -> Iterator[bytes]:
         return iter(lambda: self._answer.read1(_PIECE), b"")
 
     def close(self) -> None:
-        self._connection.close()
+        if self._answer.length == 0:
+            self._answer.read()  # `read1` leaves an answer open whose last byte it has read
+        if self._answer.isclosed() and not self._answer.will_close:
+            self._pool.give(self._connection)
+        else:
+            self._answer.close()
+            self._connection.close()
 
 
 def _unreachable(

@@ -5,9 +5,11 @@ A request is made without the network; whoever has asked AWS hands the answer in
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
+from wherry.aws.documents import Document
 from wherry.errors import InvalidSpecError, UsageError
 
 
@@ -38,6 +40,44 @@ class QueueFacts:
     scheduling_policy: bool | None = None
     gangs: bool = True
     environments: tuple[str, ...] = ()
+
+
+# ``computeResources.type``, and what it comes to here.
+_TYPES = {
+    "EC2": Platform.EC2,
+    "SPOT": Platform.EC2,
+    "FARGATE": Platform.FARGATE,
+    "FARGATE_SPOT": Platform.FARGATE,
+    "ECS_MANAGED_INSTANCES": Platform.MANAGED_INSTANCES,
+}
+
+
+def queue_facts(queue: Document, environments: Sequence[Document]) -> QueueFacts:
+    """Read the facts from what AWS says of a queue and of its compute environments.
+
+    Args:
+        queue: one of DescribeJobQueues.
+        environments: those of DescribeComputeEnvironments that belong to it.
+    """
+    platforms = [_platform(environment) for environment in environments]
+    return QueueFacts(
+        platform=platforms[0] if platforms else Platform.EC2,
+        scheduling_policy=bool(queue.get("schedulingPolicyArn")),
+        gangs=any(map(_has_gangs, environments)) or not environments,
+        environments=tuple(str(each["computeEnvironmentName"]) for each in environments),
+    )
+
+
+def _platform(environment: Document) -> Platform:
+    if environment.get("containerOrchestrationType") == "EKS":
+        return Platform.EKS
+    # An unmanaged environment has no resources of its own to tell; its hosts are EC2's.
+    return _TYPES.get((environment.get("computeResources") or {}).get("type", ""), Platform.EC2)
+
+
+def _has_gangs(environment: Document) -> bool:
+    kind = (environment.get("computeResources") or {}).get("type")
+    return environment.get("type") != "UNMANAGED" and kind == "EC2"
 
 
 def check_queue(queue: str, facts: QueueFacts, share_id: str | None, *, gang: bool) -> None:

@@ -56,9 +56,9 @@ _EMPTY = "''"
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _OWN_NAMES = frozenset(("_wm", "_we", "_ws", "_wv", "_wn"))
 # What a shell sets itself, whatever it was given.
-_SHELL_NAMES = frozenset(
-    "IFS PPID PWD OLDPWD OPTIND OPTERR SHLVL LINENO RANDOM SECONDS UID EUID _ BASHOPTS SHELLOPTS"
-    " EPOCHSECONDS".split()
+_SHELL_NAMES = (
+    *("IFS", "PPID", "PWD", "OLDPWD", "OPTIND", "OPTERR", "SHLVL", "LINENO", "RANDOM", "SECONDS"),
+    *("UID", "EUID", "_", "BASHOPTS", "SHELLOPTS", "EPOCHSECONDS", "PS1", "PS2", "PS4"),
 )
 
 
@@ -127,12 +127,12 @@ def unwrapped(command: Sequence[str], env: Mapping[str, str]) -> Launch:
     names = set(rest[:end])
 
     def as_written(text: str) -> str:
-        return "" if text == empty else _MARKER.join(map(_escaped, text.split(marker)))
+        return "" if text == empty else _as_written(text.split(marker))
 
     return Launch(
         [as_written(word) for word in rest[end + 1 :]],
         {
-            name: as_written(value) if name in names else _escaped(value)
+            name: as_written(value) if name in names else _as_written([value])
             for name, value in env.items()
         },
     )
@@ -182,6 +182,12 @@ def _texts(launch: Launch) -> list[str]:
     return [*launch.words, *launch.env.values()]
 
 
-def _escaped(text: str) -> str:
-    known = {name: "" for name in ("img_root", "app_id", "replica_id", "rank0_env")}
-    return text if substitute(text, known) == text else text.replace("$", "$$")
+def _as_written(pieces: Sequence[str]) -> str:
+    """Return text that gives the pieces, and the replica's number between them."""
+    plain = _MARKER.join(pieces)
+    if substitute(plain, _HOLES) == HOLE.join(pieces):
+        return plain
+    return _MARKER.join(piece.replace("$", "$$") for piece in pieces)
+
+
+_HOLES = {"img_root": "", "app_id": "", "rank0_env": "", "replica_id": HOLE}

@@ -14,8 +14,8 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
+from wherry.aws.documents import Document
 from wherry.errors import InvalidSpecError, unknown
-from wherry.schedulers.aws_batch.naming import Document
 from wherry.specs.app import Role
 from wherry.specs.catalogue.aws import EFA, NEURON
 from wherry.specs.mounts import BindMount, DeviceMount, Mount, VolumeMount
@@ -107,9 +107,7 @@ def _of_resource(
     by_hand = "instance_type" not in role.resource.capabilities
     for name, count in role.resource.devices.items():
         if name not in _DEVICE_PATHS:
-            raise InvalidSpecError(
-                unknown(f"device of role {role.name!r}:", name, _DEVICE_PATHS)
-            )
+            raise InvalidSpecError(unknown(f"device of role {role.name!r}:", name, _DEVICE_PATHS))
         if name == EFA and not (by_hand if efa is None else efa):
             if role.num_replicas > 1 and efa is None:
                 warn(

@@ -9,31 +9,28 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from wherry.aws.definitions import content_hash
+from wherry.aws.documents import Document
 from wherry.errors import InvalidOptionError, InvalidSpecError
 from wherry.schedulers.aws_batch import limits
-
-Document = dict[str, Any]
-"""JSON as AWS has it."""
-
-DEFINITION_TAG = "wherry/definition"
-"""The tag that marks a job definition as ours; its value is the content's hash."""
 
 _DIGITS = "0123456789abcdefghjkmnpqrstvwxyz"
 _TIME_DIGITS = 9
 _RANDOM_DIGITS = 4
 TOKEN_LENGTH = _TIME_DIGITS + _RANDOM_DIGITS
 _PREFIX = "wherry"
-_HASH_LENGTH = 16
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}\Z")
-_QUEUE_ARN = re.compile(r"arn:[\w-]+:batch:[a-z0-9-]+:\d{12}:job-queue/(?P<name>[\w-]+)\Z", re.ASCII)
+_QUEUE_ARN = re.compile(
+    r"arn:[\w-]+:batch:[a-z0-9-]+:\d{12}:job-queue/(?P<name>[\w-]+)\Z", re.ASCII
+)
 _DEFINITION = re.compile(
     r"(arn:[\w-]+:batch:[a-z0-9-]+:\d{12}:job-definition/)?[\w-]{1,128}(:\d+)?\Z", re.ASCII
 )
 _ROLE_ARN = re.compile(r"arn:[\w-]+:iam::\d{12}:role/[\w+=,.@/-]+\Z", re.ASCII)
 _IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/:@#-]*\Z")
 _SECRET = re.compile(r"(arn:[\w-]+:(secretsmanager|ssm):\S+|[\w./-]+)\Z", re.ASCII)
-_OURS = re.compile(rf"(?P<label>{_PREFIX}-.+)-[0-9a-f]{{{_HASH_LENGTH}}}\Z")
+_OURS = re.compile(rf"(?P<label>{_PREFIX}-.+)-[0-9a-f]{{16}}\Z")
 _TOKEN = re.compile(rf"[{_DIGITS}]{{{TOKEN_LENGTH}}}\Z")
 
 
@@ -99,38 +96,25 @@ def queue_name(queue: str) -> str:
     return name
 
 
-def content_hash(definition: Mapping[str, Any]) -> str:
-    """Return 16 hexadecimal digits that stand for a definition's content.
-
-    Its name and tags are no content: what is the same but for them is the same definition.
-    """
-    import hashlib
-    import json
-
-    content = {k: v for k, v in definition.items() if k not in ("jobDefinitionName", "tags")}
-    text = json.dumps(content, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()[:_HASH_LENGTH]
-
-
 def named(definition: Mapping[str, Any], app_name: str | None = None) -> Document:
-    """Return a definition with the name and the tag that its content gives it.
+    """Return a definition with the name that its content gives it.
 
     Args:
         definition: the parameters of RegisterJobDefinition.
         app_name: what to call it; when not given, the name that it has is renewed if it is one
             of ours, and kept if somebody chose another.
     """
-    digest = content_hash(definition)
+    digest = content_hash(dict(definition))
     if app_name is None:
         ours = _OURS.match(str(definition.get("jobDefinitionName", "")))
         if ours is None:
             return dict(definition)
         label = ours["label"]
     else:
-        room = limits.NAME_LENGTH - _HASH_LENGTH - 1
+        room = limits.NAME_LENGTH - len(digest) - 1
         label = f"{_PREFIX}-{_plain(app_name)}"[:room]
-    tags = {**definition.get("tags", {}), DEFINITION_TAG: digest}
-    return {**definition, "jobDefinitionName": f"{label}-{digest}", "tags": tags}
+    name = {"jobDefinitionName": f"{label}-{digest}"}  # first, where people look for it
+    return {**name, **definition, **name}
 
 
 def check_share(share_id: str) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from wherry.errors import InvalidOptionError
 from wherry.schedulers.aws_batch import limits, naming
-from wherry.schedulers.aws_batch.retries import RetryChoice, parse_retries
+from wherry.schedulers.aws_batch.retries import UNTOLD, RetryChoice, parse_retries
 from wherry.schedulers.aws_batch.tags import check_tags
 from wherry.specs.options import CfgVal, runopts
 
@@ -146,7 +146,7 @@ class Options:
     region: str | None = None
     profile: str | None = None
     timeout: int | None = None
-    retries: RetryChoice = RetryChoice()
+    retries: RetryChoice = UNTOLD
     tags: Mapping[str, str] = field(default_factory=dict)
     log_group: str | None = None
     secrets: Mapping[str, str] = field(default_factory=dict)

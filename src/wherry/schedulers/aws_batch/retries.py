@@ -13,10 +13,10 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from wherry.aws.documents import Document
 from wherry.errors import InvalidOptionError, InvalidSpecError, unknown
 from wherry.schedulers.aws_batch import limits
 from wherry.schedulers.aws_batch.facts import Platform
-from wherry.schedulers.aws_batch.naming import Document
 from wherry.specs.app import RetryPolicy, RetryRule, RetryScope, Role
 
 DEFAULT_RETRIES = 3
@@ -46,6 +46,10 @@ class RetryChoice:
     policy: RetryPolicy | None = None
 
 
+UNTOLD = RetryChoice()
+"""The choice of who did not set the option."""
+
+
 def parse_retries(text: str | None) -> RetryChoice:
     """Read the ``retries`` option.
 
@@ -56,7 +60,7 @@ def parse_retries(text: str | None) -> RetryChoice:
     3
     """
     if text is None:
-        return RetryChoice()
+        return UNTOLD
     text = text.strip()
     if text == "none":
         return RetryChoice(0)
@@ -77,8 +81,7 @@ def _policy(text: str) -> RetryPolicy:
         return _POLICIES[text]()
     if ":" not in text:
         raise InvalidOptionError(
-            f"{unknown('retry policy', text, ['none', *_POLICIES])} "
-            f"Option 'retries' takes {_FORM}"
+            f"{unknown('retry policy', text, ['none', *_POLICIES])} Option 'retries' takes {_FORM}"
         )
     rules = [_rule(part.strip()) for part in text.split(";") if part.strip()]
     return RetryPolicy(RetryScope.REPLICA, _completed(rules, text))
@@ -164,7 +167,7 @@ def retry_strategy(
     if attempts == 1:
         return {"attempts": 1} if choice.retries == 0 else {}
     policy = choice.policy or roles[0].retry_policy
-    if choice == RetryChoice():
+    if choice == UNTOLD:
         _warn_of_differences(roles, warn)
     strategy: Document = {"attempts": attempts}
     rules = _with_fargate(policy.rules) if platform is Platform.FARGATE else policy.rules
@@ -209,7 +212,7 @@ def _evaluation(rule: RetryRule, warn: Callable[[str], None]) -> Document:
 
 
 def _pattern(pattern: str | None, warn: Callable[[str], None]) -> str | None:
-    """Return a pattern as AWS takes it: letters, digits, ``.``, ``:``, white space, a last ``*``."""
+    """Return a pattern as AWS takes it; what it cannot hold is cut off, and said so."""
     if pattern is None:
         return None
     text, star = (pattern[:-1], "*") if pattern.endswith("*") else (pattern, "")
