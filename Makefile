@@ -44,9 +44,9 @@ clean:
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .demo benchmarks/.peers
 
 $(VENV)/.demo: pyproject.toml
-	@PYTHON="$(PYTHON)" sh scripts/install.sh $(VENV) '.[demo]'
+	@PYTHON="$(PYTHON)" sh scripts/install.sh $(VENV) '.[demo,aws,emulator]'
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml
-	@PYTHON="$(PYTHON)" sh scripts/install.sh $(VENV) '.[dev,demo,emulator]'
+	@PYTHON="$(PYTHON)" sh scripts/install.sh $(VENV) '.[dev,demo,aws,emulator]'
 	@touch $@

@@ -1,11 +1,13 @@
 #!/bin/sh
-# The main job on this machine: real work that runs, streams its logs, fails with a reason, and
-# dies as it should. Every line behind a $ is a command that you can type yourself.
+# The main job on this machine, and again on emulated AWS Batch: real work that runs, streams its
+# logs, fails with a reason, and dies as it should. Every line behind a $ is a command that you can type yourself.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 WHERRY_HOME=$(mktemp -d)
-export WHERRY_HOME
-trap 'rm -rf "$WHERRY_HOME"' EXIT INT TERM
+WHERRY_RUNTIME_DIR=$(mktemp -d)
+export WHERRY_HOME WHERRY_RUNTIME_DIR
+trap 'wherry emulator stop 2> /dev/null > /dev/null; rm -rf "$WHERRY_HOME" "$WHERRY_RUNTIME_DIR"' EXIT
+trap 'exit 130' INT TERM
 failures=0
 
 say() { printf '\n\033[1m%s\033[0m\n' "$1" | if [ -t 1 ]; then cat; else sed 's/\x1b\[[0-9;]*m//g'; fi; }
@@ -59,5 +61,18 @@ run 0 wherry cancel nap --reason 'the demo is over'
 wherry wait nap 2> /dev/null
 run 0 wherry list
 
-[ "$failures" = 0 ] && say 'Done: five jobs ran, one failed as it should, one was cancelled; nothing is left running.'
+say '6. The same array on AWS Batch, emulated on this machine; processes stand in for containers.'
+run 0 wherry emulator start --detach --port 0 --engine process
+eval "$(wherry emulator env)"
+run 0 wherry run --array 3 --name svm-on-aws --wait --scheduler aws_batch -cfg queue=main \
+    utils.python --script "$PWD/examples/svm.py" -- 0.001 0.1 10
+run 0 wherry log --regex accuracy main:svm-on-aws
+
+say '   And a job there that fails: why?'
+run 1 wherry run --name broken-on-aws --wait --scheduler aws_batch -cfg queue=main \
+    utils.python --script "$PWD/examples/broken.py"
+run 0 wherry why main:broken-on-aws
+run 0 wherry emulator stop
+
+[ "$failures" = 0 ] && say 'Done: seven jobs ran, three failed as they should, one was cancelled; nothing is left running.'
 exit "$failures"

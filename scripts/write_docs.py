@@ -16,11 +16,14 @@ from pathlib import Path
 
 from wherry.emulator.batch.reasons import STUCK
 from wherry.emulator.faults import KINDS
+from wherry.schedulers.aws_batch.options import aws_batch_opts
+from wherry.schedulers.aws_batch.states import HONOURED as HONOURED_BY_AWS
 from wherry.schedulers.local.request import local_opts
 from wherry.schedulers.local.states import HONOURED
+from wherry.specs.options import runopts
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = (ROOT / "docs" / "local.md", ROOT / "docs" / "emulator.md")
+PAGES = tuple(ROOT / "docs" / f"{name}.md" for name in ("local", "aws", "emulator"))
 PICTURE = ROOT / "docs" / "picture.svg"
 SHOWN = (
     "wherry run --array 3 utils.python --script examples/svm.py -- 0.001 0.1 10",
@@ -30,18 +33,19 @@ SHOWN = (
 )
 
 
-def options() -> str:
-    """Return the table of run options."""
+def options(of: runopts) -> str:
+    """Return the table of a scheduler's run options."""
     rows = ["| option | type | default | meaning |", "| --- | --- | --- | --- |"]
-    for name, option in local_opts():
-        rows.append(f"| `{name}` | {option.type_.__name__} | {option.default} | {option.help} |")
+    for name, option in of:
+        default = "required" if option.required else option.default
+        rows.append(f"| `{name}` | {option.type_.__name__} | {default} | {option.help} |")
     return "\n".join(rows)
 
 
-def honoured() -> str:
-    """Return the table of what is kept to."""
-    rows = [f"| {part} | {how} |" for part, how in HONOURED.items()]
-    return "\n".join(["| part of an app | on this machine |", "| --- | --- |", *rows])
+def honoured(table: dict[str, str], where: str) -> str:
+    """Return the table of what a scheduler keeps to."""
+    rows = [f"| {part} | {how} |" for part, how in table.items()]
+    return "\n".join([f"| part of an app | {where} |", "| --- | --- |", *rows])
 
 
 def faults() -> str:
@@ -55,7 +59,14 @@ def stuck() -> str:
     return "\n".join(f"- `{key}`" for key in STUCK)
 
 
-PARTS = {"options": options, "honoured": honoured, "faults": faults, "stuck": stuck}
+PARTS = {
+    "options": lambda: options(local_opts()),
+    "honoured": lambda: honoured(HONOURED, "on this machine"),
+    "aws options": lambda: options(aws_batch_opts()),
+    "aws honoured": lambda: honoured(HONOURED_BY_AWS, "on AWS Batch"),
+    "faults": faults,
+    "stuck": stuck,
+}
 
 
 def written(text: str) -> str:

@@ -80,12 +80,12 @@ def test_a_thousand_that_write_now_and_then_cost_a_few_calls_a_second() -> None:
     world = World(1000)
     for k in range(1000):
         stream = world.runs(k, 10, 200)
-        for number in range(10):
-            world.logs.write(stream, str(number), at=20 + number * 15 + k % 13)
+        for number in range(5):
+            world.logs.write(stream, str(number), at=20 + number * 30 + k % 29)
 
     world.follow()
 
-    assert len(world.seen) == 10_000
+    assert len(world.seen) == 5000
     assert world.logs.calls_between(60, 120) <= 4 * 60
     assert len(world.logs.calls) < 1000
 
@@ -148,8 +148,8 @@ def test_last_lines_that_come_late_are_not_lost() -> None:
 def test_lines_that_come_minutes_late_among_others_that_do_not_are_not_lost() -> None:
     world = World(2)
     loud, late = world.runs(0, 10, 2000), world.runs(1, 10, 2000)
-    for number in range(1900):
-        world.logs.write(loud, str(number), at=20 + number)
+    for number in range(190):
+        world.logs.write(loud, str(number), at=20 + 10 * number)
     world.logs.write(late, "first", at=20)
     for number in range(10):
         world.logs.write(late, f"held up {number}", at=100 + 60 * number, comes=1000)
@@ -158,19 +158,19 @@ def test_lines_that_come_minutes_late_among_others_that_do_not_are_not_lost() ->
     found = world.follow()
 
     assert found[1] == ["first", *(f"held up {number}" for number in range(10)), "after"]
-    assert found[0] == [str(number) for number in range(1900)]
+    assert found[0] == [str(number) for number in range(190)]
 
 
 def test_a_host_whose_clock_is_behind_is_heard() -> None:
     world = World(2)
-    right, wrong = world.runs(0, 10, 1000), world.runs(1, 10, 1000)
-    for number in range(900):
+    right, wrong = world.runs(0, 10, 400), world.runs(1, 10, 400)
+    for number in range(300):
         world.logs.write(right, str(number), at=20 + number)
         world.logs.write(wrong, str(number), at=20 + number - 200, comes=20 + number)
 
     found = world.follow()
 
-    assert found[0] == found[1] == [str(number) for number in range(900)]
+    assert found[0] == found[1] == [str(number) for number in range(300)]
     delays = [seen - 20 - int(line) for seen, k, line in world.seen if k == 1]
     assert max(delays) < 10
 

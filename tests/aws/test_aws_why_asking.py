@@ -102,7 +102,7 @@ def test_few_calls_are_made(wherry_aws: Running, make: Any, most: int) -> None:
     assert sum(sum(count.values()) for count in counts) <= most
 
 
-def test_an_array_of_a_thousand_failed_children_costs_no_more(wherry_aws: Running) -> None:
+def test_an_array_of_many_failed_children_costs_no_more(wherry_aws: Running) -> None:
     world = World(wherry_aws)
     size = 200
     made = world.submit(world.define("sweep", "false"), arrayProperties={"size": size})
@@ -275,6 +275,60 @@ def test_a_job_that_succeeded_although_a_child_process_was_killed_is_told() -> N
     diagnosis = diagnose({"batch": Scripted(DescribeJobs={"jobs": [done]})}, JOB, 1100.0)
 
     assert [finding.code for finding in diagnosis.findings] == ["out-of-memory", "succeeded"]
+
+
+@pytest.mark.parametrize(
+    ("resources", "expected"),
+    [
+        ({"type": "EC2", "maxvCpus": 16, "desiredvCpus": 8}, "not-registered"),
+        ({"type": "EC2", "maxvCpus": 16, "desiredvCpus": 16}, "environment-full"),
+        ({"type": "EC2", "maxvCpus": 16, "desiredvCpus": 0}, "no-instances"),
+        ({"type": "FARGATE", "maxvCpus": 16}, "no-fargate"),
+    ],
+)
+def test_what_the_environment_wants_tells_why_nothing_comes(
+    resources: Document, expected: str
+) -> None:
+    platforms = ["FARGATE"] if resources["type"] == "FARGATE" else ["EC2"]
+    container = {"image": "alpine:3", "resourceRequirements": wants(1, 2048)}
+    waiting = job("RUNNABLE", platformCapabilities=platforms, container=container)
+    arn = "arn:aws:batch:us-east-1:123456789012:compute-environment/main"
+    environment = {
+        "computeEnvironmentName": "main",
+        "computeEnvironmentArn": arn,
+        "type": "MANAGED",
+        "computeResources": resources,
+    }
+    order = [{"order": 1, "computeEnvironment": arn}]
+    batch = Scripted(
+        DescribeJobs={"jobs": [waiting]},
+        DescribeJobQueues={
+            "jobQueues": [{"jobQueueName": "main", "computeEnvironmentOrder": order}]
+        },
+        DescribeComputeEnvironments={"computeEnvironments": [environment]},
+        GetJobQueueSnapshot={"frontOfQueue": {"jobs": [{"jobArn": ARN}]}},
+    )
+
+    diagnosis = diagnose({"batch": batch}, JOB, 5000.0)
+
+    assert diagnosis.cause is not None
+    assert diagnosis.cause.code == expected
+
+
+def test_a_pending_job_that_nothing_holds_is_told_to_wait() -> None:
+    other = "22222222-2222-2222-2222-222222222222"
+    batch = Scripted(
+        DescribeJobs={
+            "jobs": [
+                job("PENDING", dependsOn=[{"jobId": other}]),
+                job("SUCCEEDED") | {"jobId": other},
+            ]
+        }
+    )
+
+    diagnosis = diagnose({"batch": batch}, JOB, 5000.0)
+
+    assert [finding.code for finding in diagnosis.findings] == ["pending"]
 
 
 def test_the_clock_of_aws_counts_when_it_is_ahead() -> None:

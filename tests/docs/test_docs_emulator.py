@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import os
 import re
 import signal
 import subprocess
@@ -13,25 +12,13 @@ from pathlib import Path
 
 import pytest
 
+from support.pages import START, blocks, check, commands
 from wherry.emulator import record
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "emulator.md").read_text()
 TESTS = ROOT / "tests" / "emulator"
-# The page starts it as people do; a test takes a port that nobody else has, and needs no Docker.
-START = "wherry emulator start --detach"
-QUIETLY = f"{START} --port 0 --engine process"
 NAMED = re.compile(r"`(\w+)::(test_\w+)`")
-
-
-def commands(block: str) -> list[tuple[str, str]]:
-    """Return each command of a block with what it prints."""
-    parts = re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]
-    return [(command, output) for command, _, output in (part.partition("\n") for part in parts)]
-
-
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
 
 
 @pytest.fixture
@@ -45,34 +32,16 @@ def nothing_is_left() -> Iterator[None]:
 
 @pytest.mark.usefixtures("nothing_is_left")
 def test_the_commands_print_what_the_page_says(tmp_path: Path) -> None:
-    pairs = commands(blocks("console")[0])
+    pairs = commands(blocks(PAGE, "console")[0])
     assert pairs[0][0] == START
-    cut = "-- next --"
-    script = "\n".join(f"{command}\necho '{cut}'" for command, _ in pairs).replace(START, QUIETLY)
-    env = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
 
-    answer = subprocess.run(
-        ["sh", "-c", f"set -e; exec 2>&1\n{script}"],
-        env={**env, "HOME": str(tmp_path), "SHELL": "/bin/sh"},
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=110,
-        check=False,
-    )
-
-    printed = answer.stdout.split(f"{cut}\n")
-    for (command, expected), found in zip(pairs, printed, strict=False):
-        # The screen after the start is longer than its first line.
-        shown = found.partition("\n")[0] if command == START else found.strip()
-        pattern = ".*".join(map(re.escape, expected.strip().split("…")))
-        assert re.fullmatch(pattern, shown), (command, found)
+    check(pairs, tmp_path)
 
 
 def test_the_commands_about_faults_are_commands() -> None:
     from wherry.cli.main import parser_of
 
-    for command, _ in commands(blocks("console")[1]):
+    for command, _ in commands(blocks(PAGE, "console")[1]):
         words = [word.strip("'") for word in command.split()]
         assert words[:2] == ["wherry", "emulator"]
         assert parser_of("emulator").read(words[2:]).func
@@ -80,7 +49,7 @@ def test_the_commands_about_faults_are_commands() -> None:
 
 def test_the_python_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    code, _ = blocks("python")
+    code, _ = blocks(PAGE, "python")
 
     exec(compile(code, "emulator.md", "exec"), {})
 
@@ -88,7 +57,7 @@ def test_the_python_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 def test_the_users_test_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("PYTEST_ADDOPTS", "PYTEST_XDIST_WORKER"):
         monkeypatch.delenv(name, raising=False)
-    _, code = blocks("python")
+    _, code = blocks(PAGE, "python")
     (tmp_path / "test_mine.py").write_text(code)
 
     done = subprocess.run(

@@ -338,6 +338,14 @@ def service_role_without_permission(world: World) -> str:
     return world.stuck("MISCONFIGURATION:SERVICE_ROLE_PERMISSIONS", minutes=4)
 
 
+@situation(WAITS, "service-role-missing")
+def service_role_missing(world: World) -> str:
+    """The service role of its environment was deleted."""
+    job = world.stuck("MISCONFIGURATION:SERVICE_ROLE_PERMISSIONS", minutes=4)
+    world.client("iam").delete_role(RoleName="wherry-batch-service")
+    return job
+
+
 @situation(WAITS, "environments-invalid")
 def action_required(world: World) -> str:
     """AWS says that the environments are invalid, although they were valid when asked."""

@@ -7,8 +7,8 @@ that is little, seconds where it is much.
 
 What reaches CloudWatch later than that is not seen by such a look. A stream that was quiet for
 longer is therefore looked at from its own last event on before anything of it is handed out, and so
-is every stream at its end (`SharedStream.rewind`). Since a driver sends what one container writes in
-order, nothing is lost, however late it comes.
+is every stream at its end (`SharedStream.rewind`). Since a driver sends what one container writes
+in order, nothing is lost, however late it comes.
 
 Source: the API model, FilterLogEvents.
 """

@@ -17,7 +17,6 @@ from wherry.aws.calls import Calls
 from wherry.aws.jobs import ENDED, RUNNING, JobView
 from wherry.aws.log_places import FORGOTTEN
 from wherry.aws.pacing import Clock, Seconds
-from wherry.aws.polling import Watch
 
 _CALLS_AT_ONCE = 10
 """How many calls may be made before what they have shown is used."""
@@ -28,11 +27,62 @@ _AGAIN: Seconds = 5.0
 Sleep = Callable[[Seconds], object]
 
 
+class Watch(Protocol):
+    """Tells what becomes of jobs; see `wherry.aws.polling.Watch`."""
+
+    @property
+    def latest(self) -> Mapping[str, JobView]:
+        """What each job looked like the last time."""
+
+    @property
+    def gone(self) -> frozenset[str]:
+        """The ids that AWS does not know, or no more."""
+
+    @property
+    def done(self) -> bool:
+        """Whether nothing will change any more."""
+
+    def wait(self, timeout: Seconds | None = None) -> bool:
+        """Wait until a job has changed, or for some time; tells which of both."""
+
+    def close(self) -> None:
+        """Wait no more."""
+
+
 class Watching(Protocol):
     """Begins to watch jobs; `Poller.watch` does."""
 
     def __call__(self, ids: Iterable[str]) -> Watch:
         """Return a watch."""
+
+
+class OneLook:
+    """Jobs that are known to have ended: one look says all, and AWS may have forgotten them.
+
+    Args:
+        calls: asks AWS Batch.
+        ids: which.
+    """
+
+    def __init__(self, calls: Calls, ids: Iterable[str]) -> None:
+        self._calls = calls
+        self._ids = tuple(ids)
+        self.latest: dict[str, JobView] = {}
+        self.gone: frozenset[str] = frozenset()
+        self.done = False
+
+    def wait(self, timeout: Seconds | None = None) -> bool:
+        """Look, the first time."""
+        del timeout
+        if self.done:
+            return False
+        self.latest = lookup.describe(self._calls, self._ids)
+        self.gone = frozenset(self._ids) - self.latest.keys()
+        self.done = True
+        return True
+
+    def close(self) -> None:
+        """Do nothing."""
 
 
 class JobFeed:

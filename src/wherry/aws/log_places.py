@@ -43,6 +43,7 @@ class AttemptLog:
         stopped_at: when, in seconds since the epoch, as far as it is known.
         elsewhere: the log drivers that take its output in place of CloudWatch Logs.
         reason: why it ended, in AWS's words.
+        ran: whether its program was started, as far as AWS says.
     """
 
     number: int
@@ -51,6 +52,12 @@ class AttemptLog:
     stopped_at: float | None = None
     elsewhere: tuple[str, ...] = ()
     reason: str = ""
+    ran: bool = True
+
+    @property
+    def never_ran(self) -> bool:
+        """Whether it ended before its program was started, so that it has written nothing."""
+        return self.over and not self.ran
 
 
 def attempt_logs(job: JobView) -> list[AttemptLog]:
@@ -66,13 +73,15 @@ def attempt_logs(job: JobView) -> list[AttemptLog]:
 def _attempt_log(attempt: AttemptView, *, over: bool) -> AttemptLog:
     main = [each for each in attempt.containers if each.essential] or list(attempt.containers)
     streams = [each for each in main if each.log_driver == LOG_DRIVER and each.log_stream]
+    reason = attempt.container_reason or attempt.reason
     return AttemptLog(
         attempt.number,
         tuple(Place(each.log_stream, each.log_group, each.log_region) for each in streams),
         over or attempt.stopped_at is not None,
         attempt.stopped_at,
         () if streams else elsewhere(main),
-        attempt.container_reason or attempt.reason,
+        reason,
+        attempt.started_at is not None or attempt.exit_code is not None or not reason,
     )
 
 

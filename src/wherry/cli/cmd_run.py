@@ -79,13 +79,13 @@ def configure(parser: Parser) -> None:
         "--detach",
         action="store_true",
         default=None,
-        help="print the handle and return; the app goes on",
+        help="print the handle and return; the app goes on (as apps on AWS Batch always do)",
     )
     parser.add_argument(
         "--no-detach",
         dest="detach",
         action="store_false",
-        help="stay with the app although the configuration says otherwise",
+        help="stay with the app, wherever it runs",
     )
     parser.add_argument("--dryrun", action="store_true", help="print the request, start nothing")
     parser.add_argument(
@@ -94,10 +94,14 @@ def configure(parser: Parser) -> None:
         help="first ask whether it can ever run there; it is not started if it cannot",
     )
     parser.add_argument(
-        "--wait", action="store_true", help="with --detach: wait for the end, without logs"
+        "--wait",
+        action="store_true",
+        help="of an app that is left alone: wait for the end, without logs",
     )
     parser.add_argument(
-        "--log", action="store_true", help="with --detach: follow the logs all the same"
+        "--log",
+        action="store_true",
+        help="of an app that is left alone: follow the logs all the same",
     )
     parser.add_argument(
         "--raw", action="store_true", help="let control codes in logs reach the terminal"
@@ -119,13 +123,15 @@ def run(args: Namespace) -> int:
     with Session(args) as runner:
         app = _edited(_built(runner, component, words), args, runner)
         info = runner.dryrun(app, args.scheduler, _options(runner, args))
+        if not args.dryrun:
+            info = runner.scheduler(info.scheduler).settled(info)
         for warning in info.warnings:
             warn(warning)
         if args.preflight:
             _check_beforehand(runner, info)
         if args.dryrun:
             return _show(info, as_json=args.json)
-        if _detaches(runner, args):
+        if _detaches(runner, args, info.scheduler):
             return _leave(runner, info, args)
         return _stay(runner, info, args)
 
@@ -241,11 +247,14 @@ def _check_beforehand(runner: Runner, info: AppDryRunInfo[Any]) -> None:
         warn(words)
 
 
-def _detaches(runner: Runner, args: Namespace) -> bool:
+def _detaches(runner: Runner, args: Namespace, scheduler: str) -> bool:
+    """Tell whether to leave an app alone: as was said, else where it goes on without us anyway."""
     if args.detach is not None:
         return bool(args.detach)
     configured = runner.config.detach()
-    return configured is not None and configured.value
+    if configured is not None:
+        return configured.value
+    return not runner.scheduler(scheduler).attached
 
 
 def _leave(runner: Runner, info: AppDryRunInfo[Any], args: Namespace) -> int:

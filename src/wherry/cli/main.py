@@ -37,6 +37,7 @@ COMMANDS = {
     "configure": ("write a wherry.toml to start from", "cmd_configure", "configure"),
     "ledger": ("look after the index of apps", "cmd_records", "configure_ledger"),
     "prune": ("remove records of apps that ended", "cmd_records", "configure_prune"),
+    "aws": ("look after what is at AWS", "cmd_aws", "configure"),
     "emulator": ("run AWS Batch on this machine", "cmd_emulator", "configure"),
     "completion": ("print a shell's completion script", "cmd_completion", "configure"),
 }

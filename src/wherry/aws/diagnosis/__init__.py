@@ -2,9 +2,9 @@
 
 `diagnose` is the way in; `most_telling` chooses among the jobs of an app. Gathering (`gathering`,
 `places`, `parts`) is all that talks to AWS; from then on everything is a pure function from `Facts`
-to findings: `waiting` and `turn`, `starting`, `running`, `ended`, with `arrays`, `nodes` and
-`retries` for what is peculiar to those, and `fit` for whether a request can run in an environment
-at all. `preflight` asks the same of a request that has not been sent.
+to findings: `waiting`, `turn` and `coming`, `starting`, `running`, `ended`, with `arrays`, `nodes`
+and `retries` for what is peculiar to those, and `fit` for whether a request can run in an
+environment at all. `preflight` asks the same of a request that has not been sent.
 """
 
 from __future__ import annotations

@@ -180,7 +180,7 @@ class Facts:
         nodes: of a multi-node job.
         queue, environments, line, head, policy: where it waits, and who is first.
         consumables, roles, images, group: what it needs to start.
-        closed_groups: security groups of its environments that let nothing out.
+        closed_groups: security groups of environments of which none lets anything out.
         log: how its log ends.
         unseen: a sentence for each thing that could not be looked at.
     """
@@ -234,6 +234,12 @@ class Facts:
     def waiter(self) -> JobView | None:
         """Who waits: the job itself, or of an array one of its children."""
         return self.child or self.job
+
+    @property
+    def in_line(self) -> JobView | None:
+        """What stands in line for who waits: nodes do so as one job."""
+        waiter = self.waiter
+        return self.parent if waiter is not None and waiter.kind == "node" else waiter
 
     @property
     def counts(self) -> dict[str, int]:

@@ -24,6 +24,7 @@ from wherry.aws.diagnosis import parts, places
 from wherry.aws.diagnosis.asked import end_of, last_of, name_of, needs_of
 from wherry.aws.diagnosis.asking import Asking, Services
 from wherry.aws.diagnosis.facts import Facts
+from wherry.aws.diagnosis.reasons import reason_of
 from wherry.aws.jobs import JobView
 from wherry.errors import AwsError, CredentialsError
 
@@ -193,7 +194,12 @@ def _head(asking: Asking, facts: Facts, waiter: JobView) -> Facts:
 def _arrival(asking: Asking, facts: Facts) -> Facts:
     """After the grace, look at what keeps instances from coming, where nothing else tells."""
     waiter = facts.waiter
-    if waiter is None or waiter.status != "RUNNABLE" or facts.waited < GRACE:
+    if waiter is None or waiter.status != "RUNNABLE":
+        return facts
+    said = reason_of(waiter.reason)
+    if said is not None and said.code == "service-role":
+        return parts.with_service_roles(asking, facts)
+    if facts.waited < GRACE:
         return facts
     facts = parts.with_instance_roles(asking, facts)
     return parts.with_security_groups(asking, facts)

@@ -19,7 +19,10 @@ from wherry.aws.diagnosis.images import Reference, read_reference
 from wherry.aws.jobs import LOG_DRIVER, LOG_GROUP, ContainerView, JobView
 
 TASKS = "ecs-tasks.amazonaws.com"
-_INSTANCES = "ec2.amazonaws.com"
+INSTANCES = "ec2.amazonaws.com"
+BATCH = "batch.amazonaws.com"
+"""Who assumes the roles of tasks, instances and environments."""
+
 _LINES = 40
 _PAGES = 3
 _GONE = ("ResourceNotFoundException",)
@@ -49,6 +52,17 @@ def with_instance_roles(asking: Asking, facts: Facts) -> Facts:
     return dataclasses.replace(facts, roles=tuple(roles))
 
 
+def with_service_roles(asking: Asking, facts: Facts) -> Facts:
+    """Look at the roles that AWS Batch acts as; its own, linked to the service, is always there."""
+    arns = {each.service_role for each in facts.environments}
+    roles = [
+        look_at_role(asking, arn, "service role", BATCH, part_of(arn, 4))
+        for arn in sorted(arns)
+        if arn and "/aws-service-role/" not in arn
+    ]
+    return dataclasses.replace(facts, roles=(*facts.roles, *roles))
+
+
 def look_at_role(asking: Asking, arn: str, purpose: str, service: str, account: str) -> Role:
     """Return what IAM tells of a role.
 
@@ -75,17 +89,26 @@ def look_at_role(asking: Asking, arn: str, purpose: str, service: str, account: 
 
 
 def with_security_groups(asking: Asking, facts: Facts) -> Facts:
-    """Look for security groups that let nothing out: instances there never reach ECS."""
+    """Look for environments whose security groups let nothing out: instances never reach ECS.
+
+    The rules of several groups add up, so that all of an environment's have to be closed.
+    """
     wanted = sorted({one for each in facts.environments for one in each.groups})
     if not wanted:
         return facts
     answer = asking.ask("ec2", "DescribeSecurityGroups", "the security groups", GroupIds=wanted)
-    closed = tuple(
+    closed = {
         str(one.get("GroupId"))
         for one in answer.document.get("SecurityGroups") or ()
         if not one.get("IpPermissionsEgress")
-    )
-    return dataclasses.replace(facts, closed_groups=closed)
+    }
+    shut = {
+        group
+        for each in facts.environments
+        if each.groups and closed.issuperset(each.groups)
+        for group in each.groups
+    }
+    return dataclasses.replace(facts, closed_groups=tuple(sorted(shut)))
 
 
 def with_images(asking: Asking, facts: Facts, job: JobView) -> Facts:
@@ -219,15 +242,15 @@ def _instance_role(asking: Asking, profile: str) -> list[Role]:
         InstanceProfileName=name_of(profile),
     )
     if answer.code in _NO_ROLE:
-        return [Role(profile, "instance profile", _INSTANCES, Presence.MISSING)]
+        return [Role(profile, "instance profile", INSTANCES, Presence.MISSING)]
     roles = (answer.document.get("InstanceProfile") or {}).get("Roles") or ()
     return [
         Role(
             str(one.get("Arn")),
             "instance role",
-            _INSTANCES,
+            INSTANCES,
             Presence.THERE,
-            trust.allows(one.get("AssumeRolePolicyDocument"), _INSTANCES),
+            trust.allows(one.get("AssumeRolePolicyDocument"), INSTANCES),
         )
         for one in roles
     ]

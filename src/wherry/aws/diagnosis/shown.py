@@ -67,8 +67,7 @@ def _queue(facts: Facts, _job: JobView) -> Iterator[Fact]:
     text = f"{queue.name}, {queue.state}, {queue.status}"
     yield Fact("queue", f"{text}, fair share" if queue.policy else text)
     if line is not None and waiter is not None and waiter.status == "RUNNABLE":
-        arn = facts.parent.arn if waiter.kind == "node" and facts.parent else waiter.arn
-        place = line.place(arn)
+        place = line.place(facts.in_line.arn if facts.in_line is not None else waiter.arn)
         of = f"{len(line.arns)}" if len(line.arns) < 100 else "more than 100"
         if place is not None:
             yield Fact("place", f"{place} of {of}")

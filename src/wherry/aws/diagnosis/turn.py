@@ -13,7 +13,7 @@ from wherry.specs.diagnosis import Certainty, Finding
 
 def misfit(facts: Facts) -> Obstacle | None:
     """Return what keeps the job out of every open environment; nothing when one can hold it."""
-    whole = facts.parent if facts.waiter and facts.waiter.kind == "node" else facts.waiter
+    whole = facts.in_line
     if whole is None or not facts.open_environments:
         return None
     request = read_request(whole)
@@ -24,7 +24,7 @@ def misfit(facts: Facts) -> Obstacle | None:
 
 def reserved(facts: Facts) -> Iterator[Finding]:
     """What a fair-share policy keeps for others."""
-    policy, line, waiter = facts.policy, facts.line, facts.waiter
+    policy, line, waiter = facts.policy, facts.line, facts.in_line
     if policy is None or line is None or waiter is None:
         return
     most = sum(each.most for each in facts.open_environments)
@@ -44,11 +44,10 @@ def reserved(facts: Facts) -> Iterator[Finding]:
 
 def others_first(facts: Facts) -> Iterator[Finding]:
     """Who is before it in the queue, and what keeps the first."""
-    line, waiter = facts.line, facts.waiter
+    line, waiter = facts.line, facts.in_line
     if line is None or waiter is None or not line.arns:
         return
-    whole = facts.parent if waiter.kind == "node" and facts.parent else waiter
-    place = line.place(whole.arn)
+    place = line.place(waiter.arn)
     head, name = facts.head, facts.queue.name if facts.queue else "its queue"
     if head is None or place == 1:
         return
@@ -90,18 +89,28 @@ def _share_waits(facts: Facts, share: str, where: str) -> Finding:
 
 def full(facts: Facts) -> Iterator[Finding]:
     """Whether all that its environments may have is in use."""
-    line, waiter = facts.line, facts.waiter
+    line, waiter = facts.line, facts.in_line
     usable = [each for each in facts.open_environments if each.most != float("inf")]
     if line is None or waiter is None or not usable or len(usable) < len(facts.open_environments):
         return
     most = sum(each.most for each in usable)
     asked = read_request(waiter).vcpus
-    if line.used and line.used + asked > most and misfit(facts) is None:
-        names = " and ".join(each.name for each in usable)
+    names = " and ".join(each.name for each in usable)
+    if misfit(facts) is not None:
+        return
+    if line.used and line.used + asked > most:
         yield Finding(
             "environment-full",
             f"All vCPUs that {names} may have are in use.",
             f"{line.used:g} of {most:g} vCPUs are used by jobs of this queue, and it asks for "
             f"{counted(asked, 'more vCPU')}.",
+            f"Wait for jobs to end, or raise maxvCpus of {names}.",
+        )
+    elif sum(each.desired for each in usable) + asked > most:
+        yield Finding(
+            "environment-full",
+            f"{names} may launch no more instances; jobs of other queues may have its vCPUs.",
+            f"It has {sum(each.desired for each in usable):g} of at most {most:g} vCPUs, of which "
+            f"jobs of this queue use {line.used:g}.",
             f"Wait for jobs to end, or raise maxvCpus of {names}.",
         )

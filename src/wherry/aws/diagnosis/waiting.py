@@ -10,11 +10,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator
 
-from wherry.aws.diagnosis import ended, misfits, turn
+from wherry.aws.diagnosis import coming, ended, misfits, turn
 from wherry.aws.diagnosis.ages import span
 from wherry.aws.diagnosis.asked import last_of, name_of
 from wherry.aws.diagnosis.environments import Environment
-from wherry.aws.diagnosis.facts import Facts, Presence
+from wherry.aws.diagnosis.facts import Facts
 from wherry.aws.diagnosis.fit import Kind, read_request
 from wherry.aws.diagnosis.gathering import GRACE
 from wherry.aws.diagnosis.reasons import reason_of, says
@@ -40,6 +40,7 @@ def submitted(facts: Facts) -> Iterator[Finding]:
     yield from _dependencies(facts)
     yield from _of_children(facts)
     yield from _not_looked_at(facts)
+    yield from _released(facts)
 
 
 def runnable(facts: Facts) -> Iterator[Finding]:
@@ -52,7 +53,7 @@ def runnable(facts: Facts) -> Iterator[Finding]:
     found = [*known, *(finding for cause in _GUESSED for finding in cause(facts))]
     yield from found
     if all(finding.certainty is Certainty.POSSIBLE for finding in found):
-        yield from _nothing_known(facts)
+        yield from coming.nothing_known(facts)
 
 
 def for_ever(facts: Facts) -> Iterator[Finding]:
@@ -137,6 +138,21 @@ def _not_looked_at(facts: Facts) -> Iterator[Finding]:
             "This takes seconds, and for large arrays minutes."
             if age < _PATIENCE
             else "Look at the queue's status, and at AWS Health for a disturbance of the service.",
+        )
+
+
+def _released(facts: Facts) -> Iterator[Finding]:
+    """Nothing holds a PENDING job any more that is known here."""
+    job = facts.job
+    if job is None or job.status != "PENDING" or any(_dependencies(facts)):
+        return
+    if facts.child is None and not (facts.counts.keys() & {"RUNNING", "STARTING"}):
+        yield Finding(
+            "pending",
+            "It is PENDING, and nothing is known that it waits for.",
+            "What it depends on has succeeded." if facts.dependencies else "",
+            "AWS Batch should let it go within minutes; look again.",
+            Certainty.POSSIBLE,
         )
 
 
@@ -292,37 +308,6 @@ def _our_doubt(facts: Facts, code: str) -> str:
     return f" By what is known of {names}, {read_request(waiter)} should fit."
 
 
-def _instances_stay_away(facts: Facts) -> Iterator[Finding]:
-    """What keeps instances from being launched, or from registering with ECS."""
-    for role in facts.roles:
-        if role.presence is Presence.MISSING:
-            yield Finding(
-                "instance-role-missing",
-                f"The {role.purpose} of its environment does not exist.",
-                f"IAM knows no {role.arn}; without it instances cannot be launched, or cannot "
-                "register with ECS.",
-                "Make the instance profile with a role that has "
-                "AmazonEC2ContainerServiceforEC2Role, or name another in a new environment.",
-                Certainty.CERTAIN,
-            )
-        elif role.trusts is False:
-            yield Finding(
-                "instance-role-not-trusting",
-                "The instance role of its environment cannot be assumed by EC2.",
-                f"The trust policy of {role.arn} does not let {role.service} assume it.",
-                f"Allow sts:AssumeRole for {role.service} in its trust policy.",
-                Certainty.CERTAIN,
-            )
-    if facts.closed_groups:
-        yield Finding(
-            "nothing-goes-out",
-            "A security group of its environment lets nothing out, so that instances never reach "
-            "ECS.",
-            f"No outbound rules: {', '.join(facts.closed_groups)}.",
-            "Add an outbound rule (all traffic, or HTTPS to ECS, ECR, S3 and CloudWatch Logs).",
-        )
-
-
 def _ran_before(facts: Facts) -> Iterator[Finding]:
     waiter = facts.waiter
     last = None if waiter is None else last_of(waiter)
@@ -340,35 +325,12 @@ def _ran_before(facts: Facts) -> Iterator[Finding]:
     )
 
 
-def _nothing_known(facts: Facts) -> Iterator[Finding]:
-    environments = facts.open_environments
-    names = " and ".join(each.name for each in environments) or "its compute environment"
-    if facts.waited < GRACE:
-        yield Finding(
-            "scaling-up",
-            "It waits for room; its compute environment is probably still scaling up.",
-            f"It has waited for {span(facts.waited)}, and nothing that was looked at is in its "
-            "way.",
-            f"Look again in {span(GRACE - facts.waited + 60)}; instances take minutes to come.",
-        )
-        return
-    yield Finding(
-        "no-instances",
-        f"It has waited for {span(facts.waited)} without a reason: probably {names} cannot get "
-        "instances, or they do not register with ECS.",
-        "Nothing that was looked at is in its way.",
-        "Look at the environment's Auto Scaling activity for launch errors (quotas, Spot "
-        "capacity, launch template), and that its subnets have a route to ECS (NAT gateway, "
-        "public addresses or VPC endpoints).",
-    )
-
-
 _LOOKED_UP: tuple[Causes, ...] = (
     _queue_is_invalid,
     _closed,
     _misfit,
     _consumables,
-    _instances_stay_away,
+    coming.stay_away,
 )
 _GUESSED: tuple[Causes, ...] = (
     _said,

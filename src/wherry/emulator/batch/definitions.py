@@ -96,15 +96,14 @@ def shown(definition: JobDefinition) -> Document:
 
 
 def _named(catalog: Catalog, refs: list[str]) -> Iterable[JobDefinition]:
-    """Return those of a list that exist; a bare name stands for all its revisions."""
-    found: dict[str, JobDefinition] = {}
-    for ref in refs:
-        if ":" in arns.name_of(ref):
-            one = catalog.find_definition(ref)
-            found.update({one.arn: one} if one else {})
-        else:
-            found.update({each.arn: each for each in catalog.definitions(arns.name_of(ref))})
-    return found.values()
+    """Return those of a list that exist.
+
+    A name without a revision finds nothing, although the reference once said otherwise:
+    github.com/boto/boto3/issues/2908.
+    """
+    exact = (ref for ref in refs if ":" in arns.name_of(ref))
+    found = (catalog.find_definition(ref) for ref in exact)
+    return {each.arn: each for each in found if each}.values()
 
 
 def _place(definition: JobDefinition) -> str:

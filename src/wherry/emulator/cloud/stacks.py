@@ -10,6 +10,7 @@ Which emulator's Batch is asked follows from the request that moto is answering:
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -173,6 +174,9 @@ def _shaped(shape: Any, value: Any) -> Any:
             for key, inner in value.items()
             if key.lower() in members
         }
+    if shape.type_name == "list" and isinstance(value, str):
+        # moto leaves the default of a CommaDelimitedList as it stands in the template.
+        value = [part.strip() for part in value.split(",")]
     if shape.type_name == "list" and isinstance(value, list):
         return [_shaped(shape.member, inner) for inner in value]
     if shape.type_name == "map" and isinstance(value, Mapping):
@@ -310,6 +314,7 @@ def _call(region: str, operation: str, request: Document) -> Document:
     from moto.cloudformation.exceptions import ValidationError
 
     try:
+        request = wire.checked(operation, json.dumps(request).encode(), {}, {})
         return _asked.get()(region, operation, request)
     except BatchError as error:
         raise ValidationError(message=error.message) from None

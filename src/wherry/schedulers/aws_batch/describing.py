@@ -116,7 +116,7 @@ def _replica(app: KnownApp, replica: Replica, job: JobView | None, seen: Seen) -
     if job is None:
         return _missing(app, replica, seen)
     state = _replica_state(app, job, seen)
-    attempts = _attempts(job, state, allowed=_attempts_allowed(app, job, seen))
+    attempts = _attempts(job, state, allowed=_attempts_allowed(job, seen))
     return ReplicaStatus(
         id=replica.k,
         state=state,
@@ -177,7 +177,7 @@ def _host(job: JobView) -> str:
 # -- attempts -------------------------------------------------------------------------------------
 
 
-def _attempts_allowed(app: KnownApp, job: JobView, seen: Seen) -> int:
+def _attempts_allowed(job: JobView, seen: Seen) -> int:
     if job.detailed:
         return job.attempts_allowed
     parent = seen.jobs.get(job.parent)

@@ -21,7 +21,14 @@ from wherry.aws.jobs import JobView
 from wherry.aws.session import Session
 from wherry.errors import AwsError, CredentialsError, UsageError
 from wherry.schedulers.aws_batch import naming
-from wherry.schedulers.aws_batch.record import BACKEND, JobRef, Record, Wish, read_record
+from wherry.schedulers.aws_batch.record import (
+    BACKEND,
+    JobRef,
+    Record,
+    Wish,
+    read_record,
+    under_way,
+)
 from wherry.schedulers.aws_batch.replicas import AppJobs
 from wherry.schedulers.aws_batch.sessions import Sessions
 from wherry.schedulers.aws_batch.shape import Group, Kind
@@ -176,10 +183,10 @@ def completed_record(record: Record, aws: Session) -> Record | None:
 
 def _is_under_way(record: Record, age: float) -> bool:
     """Tell whether somebody may still be submitting it."""
+    if record.pid == os.getpid():
+        return record.app_id in under_way
     if age > 2 * PATIENCE:
         return False
-    if record.pid == os.getpid():
-        return True
     try:
         os.kill(record.pid, 0)
     except ProcessLookupError:

@@ -94,7 +94,7 @@ class ReadAhead:
         groups: dict[tuple[str, str], list[SharedStream]] = {}
         for job in jobs:
             logs = attempt_logs(job)
-            if not logs or any(len(each.places) != 1 for each in logs):
+            if not logs or any(len(each.places) != 1 or each.never_ran for each in logs):
                 continue  # there is something to be said about it
             for place in (each.places[0] for each in logs):
                 stream = SharedStream(place.stream, begin_of(job) or 0)

@@ -72,6 +72,8 @@ class _Followed:
         """
         if self.attempt is None or self.over_since is None:
             return -1.0
+        if self.attempt.never_ran:
+            return float("inf")
         here = now - self.over_since
         if self.attempt.stopped_at is None or heard_at is None:
             return here
@@ -144,6 +146,7 @@ class Follower:
         self._pace = Pace()
         self._round_at: Seconds = 0.0
         self._looked_for = 0
+        self._is_overdue = False
 
     def chunks(self) -> Iterator[LogChunk]:
         """Yield whole lines until the last one of the last replica has come.
@@ -157,6 +160,9 @@ class Follower:
                 yield from self._look()
             except AwsError as error:
                 self._sleep(self._trouble.bear(error))
+            if self._is_overdue:
+                self._is_overdue = False
+                self._notices.tell_gathered()
         self._notices.tell_gathered()
 
     # -- jobs -----------------------------------------------------------------------------------
@@ -177,9 +183,10 @@ class Follower:
         logs = {each.number: each for each in attempt_logs(job)}
         while (attempt := logs.get(followed.number)) is not None:
             self._take(followed, attempt, job)
+            if attempt.over and (attempt.never_ran or not attempt.places):
+                self._explain_attempt(followed, attempt)
             if followed.sources or not attempt.over:
                 return
-            self._explain_attempt(followed, attempt)
             self._pass(followed)
         if job.ended or job.status == FORGOTTEN:
             self._finish(followed, job)
@@ -344,11 +351,11 @@ class Follower:
         source.due = now + source.pause
         overdue = now - source.absent_since > OVERDUE
         source.done = self._age(source, group) >= LATE_STREAM
-        if overdue or source.done:
+        attempt = source.of.attempt
+        if (overdue or source.done) and not (attempt and attempt.never_ran):
             cause = log_notices.no_group if what == GROUP else log_notices.no_stream
             self._notices.gather(what, str(source.of.replica), cause(source.place))
-        if overdue:
-            self._notices.tell_gathered()
+        self._is_overdue = self._is_overdue or overdue
 
     def _go_on(self, sources: Iterable[_Source]) -> None:
         """Go on to the next attempt where all streams of one have ended."""

@@ -6,6 +6,7 @@ It is told beside the log, never in it. Words only; what they are told through i
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable
 
 from wherry.aws.log_places import Place
@@ -16,6 +17,7 @@ Notice = Callable[[str], object]
 FORGOTTEN = "AWS Batch does not know the job any more, and nobody noted where its log is"
 
 _NAMED = 3
+_NUMBER = re.compile(r"(\d+)", re.ASCII)
 _LONGEST = 200
 
 
@@ -59,6 +61,7 @@ class Notices:
     def __init__(self, notice: Notice) -> None:
         self._notice = notice
         self._said: set[str] = set()
+        self._known: set[tuple[str, str]] = set()
         self._gathered: dict[str, list[tuple[str, str]]] = {}
 
     def say(self, text: str) -> None:
@@ -72,21 +75,29 @@ class Notices:
         self.say(f"no log of {who}: {cause}")
 
     def gather(self, kind: str, who: str, cause: str) -> None:
-        """Keep for later why there is no log of a replica.
+        """Keep for later why there is no log of a replica; the first time only.
 
         Args:
             kind: what belongs on one line.
             who: the replica.
             cause: why; that of the first one is told.
         """
-        self._gathered.setdefault(kind, []).append((who, cause))
+        if (kind, who) not in self._known:
+            self._known.add((kind, who))
+            self._gathered.setdefault(kind, []).append((who, cause))
 
     def tell_gathered(self) -> None:
         """Tell what was kept."""
         gathered, self._gathered = self._gathered, {}
         for found in gathered.values():
-            names = list(dict.fromkeys(who for who, _ in found))
+            found.sort(key=lambda each: _natural(each[0]))
+            names = [who for who, _ in found]
             more = len(names) - _NAMED
             whom = ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
             first = f"{names[0]}: " if len(names) > 1 else ""
             self.say(f"no log of {whom}: {first}{found[0][1]}")
+
+
+def _natural(name: str) -> list[tuple[int, str]]:
+    """Return what sorts names with numbers as people do."""
+    return [(int(word), "") if word.isdigit() else (-1, word) for word in _NUMBER.split(name)]

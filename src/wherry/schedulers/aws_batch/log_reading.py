@@ -73,10 +73,10 @@ def _attempt_lines(
     call_of: CallOf,
     notices: Notices,
 ) -> Iterator[str]:
-    if not log.places:
+    if not log.places or log.never_ran:
         explain_attempt(log, replica, notices)
     streams = [
-        _stream_lines(open_reader(place, job, wanted, call_of), place, replica, notices)
+        _stream_lines(open_reader(place, job, wanted, call_of), place, log, replica, notices)
         for place in log.places
     ]
     if len(streams) == 1:
@@ -102,7 +102,7 @@ def begin_of(job: JobView) -> Milliseconds | None:
 
 
 def _stream_lines(
-    reader: StreamReader, place: Place, replica: Replica, notices: Notices
+    reader: StreamReader, place: Place, log: AttemptLog, replica: Replica, notices: Notices
 ) -> Iterator[tuple[Milliseconds, str]]:
     lines = Lines()
     at = 0
@@ -115,7 +115,8 @@ def _stream_lines(
         what = missing(error)
         if not what:
             raise
-        explain_missing(what, place, replica, notices)
+        if not log.never_ran:
+            explain_missing(what, place, replica, notices)
     for line in lines.rest():
         yield at, line
 
@@ -133,7 +134,7 @@ def explain_silence(job: JobView, replica: Replica, notices: Notices) -> None:
 
 
 def explain_attempt(log: AttemptLog, replica: Replica, notices: Notices) -> None:
-    """Tell why an attempt without streams has no log; nothing while it may yet get one."""
+    """Tell why an attempt has no log; nothing while it may yet get one."""
     who = str(replica) if log.number == 1 else f"{replica}, attempt {log.number}"
     if log.elsewhere:
         notices.no_log(who, log_notices.elsewhere(log.elsewhere[0]))

@@ -180,6 +180,8 @@ class ReplicaTail:
                     yield line
             left = [source for source in sources if not source.done]
             if not left:
+                if attempt.never_ran:
+                    explain_attempt(attempt, self._replica, self._notices)
                 return
             pause = pace.after(lines=any_lines, calls=len(left))
             self._wait(min(pause, self._until_old(attempt)))
@@ -234,7 +236,7 @@ class ReplicaTail:
         source.absent_since = now if source.absent_since is None else source.absent_since
         overdue = now - source.absent_since > OVERDUE
         too_late = self._is_old(attempt, source, LATE_STREAM)
-        if overdue or too_late:
+        if (overdue or too_late) and not attempt.never_ran:
             explain_missing(what, source.place, self._replica, self._notices)
         source.done = too_late
 
@@ -242,6 +244,8 @@ class ReplicaTail:
 
     def _is_old(self, attempt: AttemptLog, source: Source, seconds: Seconds = LATE_LINES) -> bool:
         """Tell whether what is wanted was written some seconds ago, so that it has come."""
+        if attempt.never_ran:
+            return True
         return self._age(attempt, source) >= seconds or self._is_past(source)
 
     def _age(self, attempt: AttemptLog, source: Source | None = None) -> Seconds:

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta, timezone
+from functools import partial
 
 from wherry.aws import lookup
 from wherry.aws.jobs import JobView
 from wherry.aws.log_events import Milliseconds
-from wherry.aws.log_jobs import JobFeed
+from wherry.aws.log_jobs import JobFeed, OneLook, Watching
 from wherry.aws.log_places import FORGOTTEN, remembered
 from wherry.aws.logs import Call
 from wherry.aws.session import Session
@@ -160,8 +161,9 @@ class BatchLogs:
         return remembered(app.streams).get(job_id) or JobView(job_id, FORGOTTEN)
 
     def _feed(self, app: AppJobs, ids: list[str]) -> JobFeed:
-        session = self._session
-        return JobFeed(session.calls(), session.poller().watch, ids, kept=remembered(app.streams))
+        calls = self._session.calls()
+        watch: Watching = self._session.poller().watch if not app.over else partial(OneLook, calls)
+        return JobFeed(calls, watch, ids, kept=remembered(app.streams))
 
     def _call_of(self, region: str) -> Call:
         """Return what asks CloudWatch Logs in a region."""

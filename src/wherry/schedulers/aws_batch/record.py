@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
 BACKEND = "aws_batch"
 
+under_way: set[str] = set()
+"""The ids of the apps that this process is submitting."""
+
 _APP, _CANCEL, _LAST = "app.json", "cancel.json", "last.json"
 
 

@@ -32,7 +32,7 @@ from wherry.schedulers.aws_batch.ending import end_jobs
 from wherry.schedulers.aws_batch.existing import fitted
 from wherry.schedulers.aws_batch.finding import Finder
 from wherry.schedulers.aws_batch.lately import Lately
-from wherry.schedulers.aws_batch.record import JobRef, Record, read_record
+from wherry.schedulers.aws_batch.record import JobRef, Record, read_record, under_way
 from wherry.schedulers.aws_batch.request import Source, make_request, resolved
 from wherry.schedulers.aws_batch.shape import Kind
 from wherry.specs.app import AppDef
@@ -147,23 +147,32 @@ class Submitter:
             push_images(request.images_to_push, self._aws, push, quiet=bool(order.options["quiet"]))
         documents = request.submissions(self._definition(request), upstream)
         record = record_of(replace(order, request=request), self._aws)
+        under_way.add(record.app_id)
+        try:
+            self._submit_noted(record, request, documents)
+        finally:
+            under_way.discard(record.app_id)
+        return record.app_id
+
+    def _submit_noted(
+        self, record: Record, request: BatchJob, documents: Sequence[Document]
+    ) -> None:
+        """Submit with a record; what may have been submitted is in the record and the journal."""
         record.create()
         try:
             jobs = self._send(request, documents)
-        except LostReply:
-            record.announce()
-            raise
-        except (AwsError, UsageError):
-            record.remove()
+            record = record.with_jobs(jobs)
+            replace(record, definition=documents[0]["jobDefinition"]).save()
+        except (AwsError, UsageError) as error:
+            if isinstance(error, LostReply):
+                record.announce()
+            else:
+                record.remove()
             raise
         except BaseException:
-            record.announce()  # nobody knows how far it came; the record can be looked up
+            record.announce()  # nobody knows how far it came; `describe` looks it up
             raise
-        record = record.with_jobs(jobs)
-        record = replace(record, definition=documents[0]["jobDefinition"])
-        record.save()
         record.announce()
-        return record.app_id
 
     # -- before anything is made ----------------------------------------------------------------
 
@@ -251,9 +260,8 @@ class Submitter:
         if last is not None and last[0].state is AppState.SUCCEEDED:
             return []  # AWS may have forgotten it
         if last is not None and is_terminal(last[0].state):
-            raise LaunchError(
-                f"depends on {handle}, which is {last[0].state}: {last[0].msg}; it would never start"
-            )
+            why = f"{last[0].state}: {last[0].msg}" if last[0].msg else str(last[0].state)
+            raise LaunchError(f"it would never start: it depends on {handle}, which is {why}")
         array = app.kind is Kind.ARRAY
         return [
             UpstreamJob(job.id, job.count if array and job.count > 1 else None, job.first)
