@@ -54,6 +54,7 @@ class World:
             call_of,
             Notices(self.told.append),
             time=self.time,
+            wall=self.time,
             sleep=lambda seconds: self.time.go_to(self.time.now + seconds),
         )
         found: dict[int, list[str]] = {}
@@ -265,6 +266,17 @@ def test_output_that_goes_elsewhere_is_told_of_once() -> None:
     assert world.time.now - START >= 50
     (told,) = world.told
     assert "splunk" in told
+
+
+def test_a_stream_of_long_ago_that_is_not_there_is_not_waited_for() -> None:
+    world = World(2)
+    for k in range(2):
+        world.feed.put(job(f"j:{k}", "FAILED", f"s{k}", ended_at=0))
+    world.time.now += 100_000
+
+    assert world.follow() == {}
+    assert world.time.now - START == 100_000
+    assert len(world.told) == 1
 
 
 # -- trouble --------------------------------------------------------------------------------------

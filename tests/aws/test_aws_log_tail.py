@@ -181,6 +181,16 @@ def test_a_stream_that_never_came_is_told_of_once() -> None:
     assert world.logs.calls_between(100, 160) <= 30
 
 
+def test_a_stream_of_long_ago_that_is_not_there_is_not_waited_for() -> None:
+    world = World()
+    world.feed.put(job("j", "FAILED", "s", ended_at=0))
+    world.time.now += 100_000
+
+    assert world.read() == []
+    assert world.now == 100_000
+    assert len(world.told) == 1
+
+
 def test_a_group_that_is_not_there_is_told_of() -> None:
     world = World()
     lost = ContainerView(log_stream="s", log_group="/mine")

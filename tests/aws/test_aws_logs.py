@@ -156,6 +156,17 @@ def test_an_unknown_role_or_replica_is_an_error_and_never_anothers_log(apps: App
         apps.logs.lines(app, "main", -1)
 
 
+def test_of_several_containers_the_essential_ones_have_the_log(apps: Apps, hurried: None) -> None:
+    app = apps.containers(
+        main=("echo a; sleep 0.4; echo c", True),
+        other=("sleep 0.2; echo b; sleep 5", True),
+        helper=("echo helping", False),
+    )
+
+    assert sorted(apps.logs.lines(app, "main", should_tail=True)) == ["a\n", "b\n", "c\n"]
+    assert list(apps.logs.lines(app, "main")) == ["a\n", "b\n", "c\n"]
+
+
 # -- children and nodes ---------------------------------------------------------------------------
 
 
@@ -381,6 +392,8 @@ def test_a_forgotten_job_is_read_by_what_was_kept_of_it() -> None:
         assert list(apps.logs.lines(known, "main", should_tail=True, attempt=1)) == ["attempt 1\n"]
         assert follow(apps, known) == {("main", 0): b"attempt 1\nattempt 2\n"}
         assert time.monotonic() - begun < 20
+        with pytest.raises(UnknownNameError, match="no attempt 3; it has made 2"):
+            list(apps.logs.lines(known, "main", should_tail=True, attempt=3))
 
         assert list(apps.logs.lines(app, "main")) == []
         (told,) = apps.told

@@ -17,7 +17,7 @@ from wherry.testing import MemoryScheduler
     ("words", "problem"),
     [
         (["statsu"], "did you mean 'status'"),
-        (["xyzzy"], "known: builtins, cancel"),
+        (["xyzzy"], "known: aws, builtins, cancel"),
         (["--jsno"], "options come after the command"),
         (["run", "utils.ecko"], "did you mean 'utils.echo'"),
         (["run", "-s", "local_cdw", "utils.echo"], "did you mean 'local_cwd'"),

@@ -206,7 +206,7 @@ def test_an_unknown_app_is_a_usage_error(invoke: Command) -> None:
 @pytest.mark.parametrize(
     ("script", "code", "summary"),
     [
-        ("import nothing_at_all", "missing-module", "A Python module is not in the image"),
+        ("import nothing_at_all", "missing-module", "A Python module is missing"),
         ("raise SystemExit(3)", "program-failed", "The program ended with 3"),
         ("import os; os.kill(os.getpid(), 9)", "killed", "The program was killed (SIGKILL)"),
         ("print('exec format error'); raise SystemExit(1)", "wrong-architecture", "The program"),

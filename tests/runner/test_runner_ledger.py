@@ -224,7 +224,7 @@ filters = st.builds(
 
 @given(apps=apps, chosen=filters)
 def test_the_ledger_chooses_as_the_filter_itself_does(tmp_path_factory, apps, chosen):
-    desk = SimpleNamespace(list=lambda: iter(apps))
+    desk = SimpleNamespace(recorded=lambda: iter(apps))
     ledger = Ledger(str(tmp_path_factory.mktemp("home")))
     ledger.rebuild({"desk": desk})
 

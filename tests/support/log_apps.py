@@ -74,6 +74,36 @@ class Apps:
         )
         return AppJobs("app", Kind.GANG, groups, [Job(answer["jobId"], 0, nodes)])
 
+    def containers(self, **scripts: tuple[str, bool]) -> AppJobs:
+        """Run shell scripts as the containers of one job; each is essential or not."""
+        definition = self.batch.register_job_definition(
+            jobDefinitionName=unique("def"),
+            type="container",
+            ecsProperties={
+                "taskProperties": [
+                    {
+                        "containers": [
+                            {
+                                "name": name,
+                                "image": "busybox",
+                                "command": ["sh", "-c", script],
+                                "essential": essential,
+                                "resourceRequirements": [
+                                    {"type": "VCPU", "value": "1"},
+                                    {"type": "MEMORY", "value": "64"},
+                                ],
+                            }
+                            for name, (script, essential) in scripts.items()
+                        ]
+                    }
+                ]
+            },
+        )["jobDefinitionArn"]
+        answer = self.batch.submit_job(
+            jobName=unique("job"), jobQueue="main", jobDefinition=definition
+        )
+        return AppJobs("app", Kind.SINGLE, [Group("main", 0, 1)], [Job(answer["jobId"])])
+
     def _job(self, script: str, count: int = 1, **options: Any) -> Job:
         container = options.pop("container", {})
         definition = define(self.batch, ["sh", "-c", script], **container)

@@ -12,7 +12,6 @@ daemon/logger/copier.go (parts of a line follow one another).
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -111,13 +110,17 @@ class Recent:
     def __init__(self, window: Milliseconds) -> None:
         self.window = window
         self.newest: Milliseconds | None = None
-        self._seconds: dict[int, Counter[int]] = {}
+        self._seconds: dict[int, dict[int, int]] = {}
         self._oldest_second = 0
 
     def add(self, event: Event) -> None:
         """Take note of an event that is handed out."""
         second = event.at // 1000
-        self._seconds.setdefault(second, Counter())[_identity(event)] += 1
+        counter = self._seconds.get(second)
+        if counter is None:
+            counter = self._seconds[second] = {}
+        identity = hash(event)
+        counter[identity] = counter.get(identity, 0) + 1
         if self.newest is None or event.at > self.newest:
             self.newest = event.at
             self._forget((event.at - self.window) // 1000)
@@ -151,17 +154,14 @@ class Recent:
             if event.at < since:
                 return False
             counter = left.get(event.at // 1000)
-            identity = _identity(event)
-            if counter is None or counter[identity] <= 0:
+            identity = hash(event)
+            left_over = 0 if counter is None else counter.get(identity, 0)
+            if counter is None or left_over <= 0:
                 return True
-            counter[identity] -= 1
+            counter[identity] = left_over - 1
             return False
 
         return is_new
-
-
-def _identity(event: Event) -> int:
-    return hash(event)
 
 
 def _everything(_event: Event) -> bool:

@@ -2,8 +2,9 @@
 
 Looks follow one another within a second while lines come, and for a few seconds after the last;
 then each pause is longer than the one before, up to a bound at which an idle minute costs about 15
-calls, and at most 20 from the last line on. Several streams that need several calls a look share
-that: the more calls, the longer the pauses.
+calls, and the minute after the last line about 20. Several streams that need several calls a look
+share a budget: the more calls, the longer the pauses, so that up to a thousand streams cost no more
+than 30 calls in a minute without lines.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ _CALLS_A_SECOND = 3.0
 """What one follower of many streams may ask for while lines come. CloudWatch Logs grants an
 account 5 calls of FilterLogEvents a second and 10 of GetLogEvents (2023), and others want some."""
 
-_SECONDS_FOR_A_CALL = 2.4
-"""How many seconds there are for each call while no lines come: 25 calls a minute."""
+_SECONDS_FOR_A_CALL = 3.0
+"""How many seconds there are for each call while no lines come: 20 calls a minute."""
 
 
 @dataclass
@@ -27,7 +28,7 @@ class Pace:
     Args:
         quick: the pause while lines come.
         slow: the longest pause, but for looks of several calls.
-        growth: how much longer each pause is while none come.
+        growth: how much longer each pause is while none come; more for looks of several calls.
         lively: how long after the last line pauses stay short.
 
     >>> pace = Pace()
@@ -40,7 +41,7 @@ class Pace:
     quick: Seconds = 0.8
     slow: Seconds = 4.0
     growth: float = 1.6
-    lively: Seconds = 3.2
+    lively: Seconds = 2.4
     _quiet: Seconds = field(default=0.0, init=False)
     _pause: Seconds = field(default=0.0, init=False)
 
@@ -55,8 +56,9 @@ class Pace:
         longest = max(self.slow, calls * _SECONDS_FOR_A_CALL)
         if lines:
             self._quiet, self._pause = 0.0, shortest
-        elif self._quiet >= self.lively:
-            self._pause = min(longest, max(shortest, self._pause * self.growth))
+            return shortest
+        if self._quiet >= self.lively:
+            self._pause *= self.growth if calls <= 1 else 2 * calls
         self._pause = min(longest, max(shortest, self._pause))
         self._quiet += self._pause
         return self._pause

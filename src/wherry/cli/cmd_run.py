@@ -248,13 +248,13 @@ def _check_beforehand(runner: Runner, info: AppDryRunInfo[Any]) -> None:
 
 
 def _detaches(runner: Runner, args: Namespace, scheduler: str) -> bool:
-    """Tell whether to leave an app alone: as was said, else where it goes on without us anyway."""
+    """Tell whether to leave an app alone: as was said, else if it runs far away."""
     if args.detach is not None:
         return bool(args.detach)
     configured = runner.config.detach()
     if configured is not None:
         return configured.value
-    return not runner.scheduler(scheduler).attached
+    return runner.scheduler(scheduler).remote
 
 
 def _leave(runner: Runner, info: AppDryRunInfo[Any], args: Namespace) -> int:

@@ -202,7 +202,14 @@ def _attempts(attempts: Sequence[AttemptStatus], *, all_of_them: bool) -> Iterat
             began = show_time(attempt.started_at)
             yield f"      attempt {attempt.number}  {began}  {ending}{reason}"
         if attempt.logs:
-            yield f"      logs {one_line(attempt.logs)}.*"
+            yield f"      logs {one_line(attempt.logs)}{_files(attempt.logs)}"
+
+
+def _files(logs: str) -> str:
+    """Return what stands for the endings of log files; nothing for logs that are no files."""
+    import os
+
+    return ".*" if os.path.isdir(os.path.dirname(logs)) else ""
 
 
 def _attempt_time(attempt: AttemptStatus) -> str:

@@ -200,6 +200,9 @@ class Scheduler(abc.ABC, Generic[T]):
     attached = False
     """Whether an app ends with the process that submitted it, until `detach` is called."""
 
+    remote = False
+    """Whether its apps run elsewhere and often for long, so that `wherry run` does not stay."""
+
     journaled = False
     """Whether it writes to the journal (see `journal`), so that the ledger knows its apps."""
 

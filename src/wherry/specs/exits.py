@@ -49,9 +49,9 @@ CODES: Mapping[int, Exit] = {
     ),
     127: Exit(
         "not-found",
-        "was not found: the image has no such command, or not on its PATH",
-        "Check the command's first word, and that the image contains it; an image without a "
-        "shell has no sh either.",
+        "was not found: there is no such command, or not on the PATH",
+        "Check the command's first word, and that the image or environment has it; an image "
+        "without a shell has no sh either.",
     ),
     128: Exit("bad-exit", "ended with an exit code that it should not use", READ_THE_LOG),
     255: Exit(

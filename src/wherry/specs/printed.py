@@ -90,8 +90,8 @@ _TABLE: tuple[tuple[str, Hint], ...] = (
         r"(?:ModuleNotFoundError|ImportError): (.+)",
         Hint(
             "missing-module",
-            "A Python module is not in the image: {0}.",
-            "Install it in the image, or name it among the dependencies.",
+            "A Python module is missing: {0}.",
+            "Install it in the image or environment that the program runs in.",
         ),
     ),
     (
@@ -106,8 +106,8 @@ _TABLE: tuple[tuple[str, Hint], ...] = (
         r"(?:\bsh|bash|exec): (?:line )?\d*:? ?(.+?): (?:command )?not found",
         Hint(
             "not-found",
-            "A command is not in the image: {0}.",
-            "Install it in the image, or correct its name.",
+            "A command is missing: {0}.",
+            "Install it in the image or environment that the program runs in, or correct its name.",
         ),
     ),
     (

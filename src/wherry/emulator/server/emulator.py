@@ -75,6 +75,7 @@ class Emulator:
         self._listener: Listener | None = None
         self._engine: Engine | None = None
         self._engine_reason = ""
+        self._efs_root = ""
         self._stopping = False
         self._s3: Handover | None = None
         self._buckets: set[str] = set()
@@ -111,6 +112,7 @@ class Emulator:
 
     def _start(self) -> None:
         folder = self._folder()
+        self._efs_root = os.path.join(folder, "efs")
         self._s3 = self._handover()
         self._front, self._listener = self._door()
         self._listener.bind()
@@ -237,6 +239,7 @@ class Emulator:
             self.faults,
             self._settings,
             self._archive(region),
+            efs_root=self._efs_root,
         )
         self._running.append(service)
         try:
@@ -330,7 +333,10 @@ class Emulator:
             "addresses": self._listener.addresses if self._listener is not None else [],
             "engine": engine.name if engine is not None else "",
             "engine_reason": self._engine_reason,
-            "notes": list(getattr(engine, "notes", ())),
+            "notes": [
+                *getattr(engine, "notes", ()),
+                *dict.fromkeys(note for region in regions for note in region["notes"]),
+            ],
             "region": self._settings.region,
             "state": self._settings.state or "",
             "s3": _without_key(self._settings.s3 or ""),

@@ -24,7 +24,7 @@ from wherry.schedulers.api import LogChunk
 from wherry.schedulers.aws_batch import log_notices
 from wherry.schedulers.aws_batch.log_notices import Notices
 from wherry.schedulers.aws_batch.log_reading import CallOf, begin_of
-from wherry.schedulers.aws_batch.log_tail import LATE_LINES, LATE_STREAM, OVERDUE
+from wherry.schedulers.aws_batch.log_tail import LATE_LINES, LATE_STREAM, OVERDUE, age_of
 from wherry.schedulers.aws_batch.log_trouble import Trouble
 from wherry.schedulers.aws_batch.replicas import Replica
 
@@ -63,21 +63,19 @@ class _Followed:
     sources: dict[Place, _Source] = field(default_factory=dict)
     finished: bool = False
 
-    def age(self, now: Seconds, heard_at: Seconds | None) -> Seconds:
+    def age(self, now: Seconds, heard_at: Seconds | None, wall: Seconds) -> Seconds:
         """Return how long the attempt has been over; -1 while it is not.
 
         Args:
             now: by our clock.
             heard_at: by the clock of AWS, where it is known.
+            wall: the time, in seconds since the epoch, by our clock.
         """
         if self.attempt is None or self.over_since is None:
             return -1.0
         if self.attempt.never_ran:
             return float("inf")
-        here = now - self.over_since
-        if self.attempt.stopped_at is None or heard_at is None:
-            return here
-        return max(here, heard_at - self.attempt.stopped_at)
+        return age_of(self.attempt, now - self.over_since, heard_at, wall)
 
 
 @dataclass(eq=False)
@@ -121,6 +119,7 @@ class Follower:
         notices: told what a person should know.
         time: tells how time passes, in seconds.
         sleep: lets it pass.
+        wall: tells the time, in seconds since the epoch.
     """
 
     def __init__(
@@ -132,6 +131,7 @@ class Follower:
         *,
         time: Clock = _time.monotonic,
         sleep: Sleep = _time.sleep,
+        wall: Clock = _time.time,
     ) -> None:
         self._feed = feed
         self._followed = {each.job_id: _Followed(each) for each in replicas}
@@ -140,6 +140,7 @@ class Follower:
         self._notices = notices
         self._time = time
         self._sleep = sleep
+        self._wall = wall
         self._trouble = Trouble(notices, time)
         self._groups: dict[_Key, GroupReader] = {}
         self._active: dict[_Source, None] = {}
@@ -301,7 +302,7 @@ class Follower:
             raise failure
 
     def _age(self, source: _Source, group: GroupReader) -> Seconds:
-        return source.of.age(self._time(), group.heard_at)
+        return source.of.age(self._time(), group.heard_at, self._wall())
 
     def _note_look(self, source: _Source, group: GroupReader, *, heard: bool) -> Iterator[LogChunk]:
         """Say when a stream is looked at next, or that it has ended."""

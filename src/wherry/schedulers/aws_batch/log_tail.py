@@ -8,7 +8,7 @@ an attempt is over, the tail goes on for some seconds, since lines reach CloudWa
 from __future__ import annotations
 
 import time as _time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from wherry.aws.jobs import JobView
@@ -43,8 +43,12 @@ OVERDUE: Seconds = 30.0
 """How long a stream may be missing before a person is told."""
 
 _LONG: Seconds = 60.0
-_NEAR = 10_000
-"""How old the newest event may be, in ms, for a page that was not the last to be enough."""
+_NEAR = (1000, 10_000)
+"""How many events a page may have, and how old the last one may be in ms, for it to be enough
+though it was not the last."""
+
+_MOST_WRONG: Seconds = 900.0
+"""How wrong a clock can be with which calls are signed that AWS takes."""
 
 
 @dataclass
@@ -253,11 +257,8 @@ class ReplicaTail:
         known = self._known_over.get(attempt.number)
         if not attempt.over or known is None:
             return -1.0
-        here = self._time() - known
         heard_at = source.reader.heard_at if source is not None else None
-        if attempt.stopped_at is None or heard_at is None:
-            return here
-        return max(here, heard_at - attempt.stopped_at)
+        return age_of(attempt, self._time() - known, heard_at, self._wall())
 
     def _until_old(self, attempt: AttemptLog) -> Seconds:
         """Return how long it is until no more lines are waited for."""
@@ -272,6 +273,25 @@ class ReplicaTail:
         return now - self._wanted.until / 1000 >= LATE_LINES
 
 
+def age_of(
+    attempt: AttemptLog, known_for: Seconds, heard_at: Seconds | None, wall: Seconds
+) -> Seconds:
+    """Return how long an attempt has been over, at least.
+
+    Args:
+        attempt: one that is over.
+        known_for: how long that has been known.
+        heard_at: the time by the clock of AWS, where it is known.
+        wall: the time by ours, which may be wrong; AWS takes no calls when it is very wrong.
+    """
+    if attempt.stopped_at is None:
+        return known_for
+    if heard_at is None:
+        long_ago = wall - attempt.stopped_at - _MOST_WRONG
+        return max(known_for, long_ago)
+    return max(known_for, heard_at - attempt.stopped_at)
+
+
 def _is_at_end(job: JobView) -> bool:
     return job.ended or job.status == FORGOTTEN
 
@@ -284,9 +304,12 @@ def _until_now(reader: StreamReader) -> Iterator[Event]:
     while True:
         events = reader.page()
         yield from events
-        if reader.at_end or (events and _is_near(events[-1], reader.heard_at)):
+        if reader.at_end or _is_near(events, reader.heard_at):
             return
 
 
-def _is_near(event: Event, heard_at: Seconds | None) -> bool:
-    return heard_at is not None and event.at > heard_at * 1000 - _NEAR
+def _is_near(events: Sequence[Event], heard_at: Seconds | None) -> bool:
+    most, oldest = _NEAR
+    if not 0 < len(events) < most or heard_at is None:
+        return False
+    return events[-1].at > heard_at * 1000 - oldest

@@ -83,7 +83,7 @@ class BatchLogs:
         notices = Notices(self._notice)
 
         def start() -> Iterator[str]:
-            if should_tail and not app.over:
+            if should_tail:
                 lines = self._tailed(app, replica, wanted, notices)
             else:
                 lines = self._lines_so_far(app, replica, wanted, notices)

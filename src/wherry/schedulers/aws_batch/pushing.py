@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import base64
+import logging
 import re
-import sys
 from collections.abc import Mapping
 
 from wherry.aws.documents import Client
@@ -38,7 +38,7 @@ def push_images(
     for image, (repository, tag) in images.items():
         _tag(docker, image, repository, tag)
         if not quiet:
-            print(f"pushing {repository}:{tag}", file=sys.stderr)
+            logging.getLogger("wherry").warning("pushing %s:%s", repository, tag)
         _push(docker, repository, tag, _login(repository, aws))
 
 

@@ -63,6 +63,7 @@ class AWSBatchScheduler(Scheduler[BatchJob]):
         docker_client: a client of Docker, for images that have to be pushed first.
     """
 
+    remote = True
     journaled = True
 
     def __init__(
