@@ -31,7 +31,9 @@ with Runner("bench") as runner:
     runner.wait(handle)
     told("watch", begin)
     begin = time.perf_counter()
-    scheduler = runner.scheduler("aws_batch")
-    text = b"".join(chunk.data for chunk in scheduler.follow(runner.resolve(handle).app_id))
+    scheduler, app_id = runner.scheduler("aws_batch"), runner.resolve(handle).app_id
+    text = b"".join(
+        data for index in range(replicas) for data in scheduler.log_bytes(app_id, "echo", index)
+    )
     told("logs", begin)
 print("result", text.count(b"hello\n"), flush=True)

@@ -18,7 +18,7 @@ from support.batch_apps import (
     submitted,
 )
 from support.waiting import until
-from wherry.errors import AwsError, CredentialsError, UsageError
+from wherry.errors import AwsError, CredentialsError, StateError, UnknownAppError, UsageError
 from wherry.home import home, journal_path
 from wherry.schedulers import journal
 from wherry.schedulers.aws_batch import AWSBatchScheduler
@@ -56,7 +56,7 @@ class TestOneReplica:
         assert answer.created_at <= answer.started_at <= answer.ended_at
 
     def test_a_signal_has_its_name(self, batch):
-        answer = ended(batch, submitted(batch, "kill -SEGV $$"))
+        answer = ended(batch, submitted(batch, "kill -SEGV $$$$"))
 
         assert answer.msg == "main/0 killed by SIGSEGV"
         (attempt,) = answer.roles_statuses[0].replicas[0].attempts
@@ -365,9 +365,7 @@ class TestWhatAwsForgets:
     def test_where_nothing_was_seen_it_is_expired(self, batch, wherry_aws):
         app_id = submitted(batch, "true")
         (job_id,) = [job["jobId"] for job in _all_jobs(wherry_aws)]
-        until(
-            lambda: _job(wherry_aws, job_id)["status"] == "SUCCEEDED", "the end of the job", 30
-        )
+        until(lambda: _job(wherry_aws, job_id)["status"] == "SUCCEEDED", "the end of the job", 30)
         wherry_aws.expire()
 
         answer = described(batch, app_id)
@@ -389,7 +387,7 @@ class TestWhatAwsForgets:
         with open(path, "w") as file:
             file.write(text.replace("123456789012", "999999999999"))
 
-        with pytest.raises(UsageError, match="account 999999999999.*of account 123456789012"):
+        with pytest.raises(UsageError, match=r"account 999999999999.*of account 123456789012"):
             batch.describe(app_id)
 
     def test_the_end_is_told_once(self, batch):
@@ -399,9 +397,7 @@ class TestWhatAwsForgets:
             described(scheduler, app_id)
             scheduler.statuses([app_id])
 
-        assert ends() == [
-            (f"aws_batch://tests/{app_id}", "FAILED", "main/0 exited with code 3")
-        ]
+        assert ends() == [(f"aws_batch://tests/{app_id}", "FAILED", "main/0 exited with code 3")]
 
 
 class TestTrouble:
@@ -438,8 +434,6 @@ def test_waiting_wakes_when_something_happens(batch):
 
 
 def test_the_app_is_forgotten_only_when_it_has_ended(batch):
-    from wherry.errors import StateError, UnknownAppError
-
     app_id = submitted(batch, "sleep 0.5")
     with pytest.raises(StateError, match="has not ended"):
         batch.forget(app_id)

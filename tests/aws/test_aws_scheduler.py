@@ -144,19 +144,22 @@ class TestWhatIsAsked:
         (job,) = jobs_of(wherry_aws)
         told = wherry_aws.client("batch").describe_jobs(jobs=[job["jobId"]])["jobs"][0]
         token = app_id.rpartition("-")[2]
-        assert told["tags"].items() >= {
-            "team": "red",
-            "wherry/app": "job",
-            "wherry/session": "tests",
-            "wherry/user": "ada",
-            "wherry/token": token,
-        }.items()
+        assert (
+            told["tags"].items()
+            >= {
+                "team": "red",
+                "wherry/app": "job",
+                "wherry/session": "tests",
+                "wherry/user": "ada",
+                "wherry/token": token,
+            }.items()
+        )
         assert told["propagateTags"] is True
 
 
 class TestToldBeforeAnythingIsMade:
     def test_an_unknown_queue_with_the_nearest(self, batch, wherry_aws):
-        with pytest.raises(UnknownNameError, match="unknown job queue 'mian'.*'main'"):
+        with pytest.raises(UnknownNameError, match=r"unknown job queue 'mian'.*'main'"):
             submitted(batch, "true", queue="mian")
 
         assert definitions_of(wherry_aws) == []
@@ -178,7 +181,7 @@ class TestToldBeforeAnythingIsMade:
             submitted(batch, "true")
 
     def test_a_role_that_is_not_there(self, batch, wherry_aws):
-        with pytest.raises(InvalidOptionError, match="'job_role_arn': there is no role.*nobody"):
+        with pytest.raises(InvalidOptionError, match=r"'job_role_arn': there is no role.*nobody"):
             submitted(batch, "true", job_role_arn=NO_ROLE)
 
         assert definitions_of(wherry_aws) == []
@@ -217,7 +220,7 @@ class TestToldBeforeAnythingIsMade:
     def test_a_region_that_the_given_client_is_not_for(self, wherry_aws):
         scheduler = AWSBatchScheduler("tests", client=wherry_aws.client("batch"))
 
-        with pytest.raises(InvalidOptionError, match="'region' is 'eu-west-1'.*us-east-1"):
+        with pytest.raises(InvalidOptionError, match=r"'region' is 'eu-west-1'.*us-east-1"):
             submitted(scheduler, "true", region="eu-west-1")
 
 
@@ -383,7 +386,7 @@ class TestDependencies:
         first = submitted(batch, app("exit 3", name="first"))
         ended(batch, first)
 
-        with pytest.raises(LaunchError, match="it depends on .*first.*FAILED"):
+        with pytest.raises(LaunchError, match=r"it depends on .*first.*FAILED"):
             submitted(batch, app("true", depends_on=[f"aws_batch://tests/{first}"]))
 
     def test_one_that_has_succeeded_and_was_forgotten_is_no_obstacle(self, batch, wherry_aws):

@@ -1,4 +1,4 @@
-"""Apps on an emulated AWS Batch: what to run, waiting for it, and counting what was asked of AWS."""
+"""Apps on an emulated AWS Batch: what to run, waiting for it, and counting what AWS is asked."""
 
 from __future__ import annotations
 

@@ -21,6 +21,10 @@ from wherry.aws.pacing import Clock, Seconds
 _CALLS_AT_ONCE = 10
 """How many calls may be made before what they have shown is used."""
 
+_REFRESH: Seconds = 60.0
+"""How often some children are described that seem to run all the time: in a list, one that was
+retried between two looks looks the same."""
+
 _AGAIN: Seconds = 5.0
 """How long to wait before a job is described again that runs and names no log stream yet."""
 
@@ -118,6 +122,8 @@ class JobFeed:
         self._gone: frozenset[str] = frozenset()
         self._first = True
         self._all_seen = False
+        self._refresh_at = time() + _REFRESH
+        self._refreshed: set[str] = set()
 
     def __enter__(self) -> JobFeed:
         return self
@@ -158,6 +164,7 @@ class JobFeed:
             AwsError: AWS refused to describe them, or does not answer.
         """
         done = self._watch.done
+        self._want_some_again()
         yield from self._moved()
         yield from self._described()
         yield from self._lost()
@@ -194,9 +201,37 @@ class JobFeed:
         """Return a job from a list with the attempts that it is known to have."""
         known = self._full.get(job.id)
         if known is not None:
-            job = replace(job, attempts=known.attempts, containers=known.containers)
+            job = replace(
+                job,
+                attempts=known.attempts,
+                attempts_allowed=known.attempts_allowed,
+                containers=known.containers,
+                created_at=known.created_at,
+            )
         self._full[job.id] = job
         return job
+
+    def _want_some_again(self) -> None:
+        """Once a minute, want some running children that may have been retried described again."""
+        now = self._time()
+        if now < self._refresh_at:
+            return
+        self._refresh_at = now + _REFRESH
+        running = [
+            job_id
+            for job_id, job in self._seen.items()
+            if job.status == RUNNING and not job.detailed and self._may_be_retried(job_id)
+        ]
+        chosen = [each for each in running if each not in self._refreshed] or running
+        if chosen is running:
+            self._refreshed.clear()
+        chosen = chosen[: lookup.AT_ONCE]
+        self._refreshed.update(chosen)
+        self._wanted.update(dict.fromkeys(chosen, now))
+
+    def _may_be_retried(self, job_id: str) -> bool:
+        known = self._full.get(job_id)
+        return known is not None and known.attempts_allowed > 1
 
     def _described(self) -> Iterator[JobView]:
         now = self._time()

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from wherry.aws.pacing import Seconds
 
-_CALLS_A_SECOND = 3.0
+CALLS_A_SECOND = 3.0
 """What one follower of many streams may ask for while lines come. CloudWatch Logs grants an
 account 5 calls of FilterLogEvents a second and 10 of GetLogEvents (2023), and others want some."""
 
@@ -52,7 +52,7 @@ class Pace:
             lines: whether it has shown any.
             calls: what it has cost.
         """
-        shortest = max(self.quick, calls / _CALLS_A_SECOND)
+        shortest = max(self.quick, calls / CALLS_A_SECOND)
         longest = max(self.slow, calls * _SECONDS_FOR_A_CALL)
         if lines:
             self._quiet, self._pause = 0.0, shortest

@@ -13,6 +13,7 @@ import logging
 import os
 import threading
 from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import IO, Any
 
@@ -52,6 +53,10 @@ class LogStore:
         self._folder = folder
         self._lock = threading.Lock()
         self._files: dict[str, IO[str]] = {}
+
+    def held(self) -> AbstractContextManager[bool]:
+        """Hold off all writing, while moto goes through its streams to answer a request."""
+        return self._lock
 
     def load(self) -> None:
         """Bring back what an earlier life wrote down."""

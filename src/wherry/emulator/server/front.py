@@ -145,6 +145,9 @@ class Front:
                 moto.know_managed_policies(call.region or self._region)
             if call.service == "cloudformation":
                 return self._stack(environ, start_response)
+            if call.service == "logs":
+                with self._cloud.store.held():
+                    return self._aws(environ, start_response)
             return self._aws(environ, start_response)
         except UnknownServiceError:
             message = f"this emulator has no service {call.service!r}"

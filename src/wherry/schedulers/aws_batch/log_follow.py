@@ -15,7 +15,7 @@ from wherry.aws.jobs import JobView
 from wherry.aws.log_events import Lines
 from wherry.aws.log_groups import AT_ONCE, GroupReader, SharedStream
 from wherry.aws.log_jobs import JobFeed, Sleep
-from wherry.aws.log_pace import Pace
+from wherry.aws.log_pace import CALLS_A_SECOND, Pace
 from wherry.aws.log_places import FORGOTTEN, AttemptLog, Place, attempt_logs, elsewhere
 from wherry.aws.logs import GROUP, StreamReader, missing
 from wherry.aws.pacing import Clock, Seconds
@@ -146,6 +146,7 @@ class Follower:
         self._active: dict[_Source, None] = {}
         self._pace = Pace()
         self._round_at: Seconds = 0.0
+        self._free_at: Seconds = 0.0
         self._looked_for = 0
         self._is_overdue = False
 
@@ -235,7 +236,7 @@ class Follower:
         due = [source.due for source in self._active if source.due is not None]
         if any(source.absent_since is None for source in self._active):
             due.append(self._round_at)
-        return max(0.0, min(due) - self._time()) if due else _LONG
+        return max(0.0, max(min(due), self._free_at) - self._time()) if due else _LONG
 
     def _look(self) -> Iterator[LogChunk]:
         """Look at all that is due."""
@@ -248,10 +249,13 @@ class Follower:
                 chosen.setdefault((source.place.region, source.place.group), []).append(source)
         any_lines = False
         for key, sources in chosen.items():
-            for chunk in self._look_at(self._group(*key), sources):
+            group = self._group(*key)
+            before = group.calls
+            for chunk in self._look_at(group, sources):
                 any_lines = True
                 yield chunk
             self._trouble.over()
+            self._free_at = max(self._free_at, now) + (group.calls - before) / CALLS_A_SECOND
         if chosen and (is_round or any_lines):
             calls = -(-len(self._active) // AT_ONCE)
             self._round_at = self._time() + self._pace.after(lines=any_lines, calls=calls)
