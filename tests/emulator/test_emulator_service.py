@@ -332,3 +332,23 @@ def test_actions_on_what_does_not_run_say_so() -> None:
         actions.reclaim(world.plane, "i-123")
     with pytest.raises(UnknownNameError, match="nobody"):
         actions.lose_agent(world.plane, "nobody")
+
+
+def test_a_defect_of_the_engine_is_said_in_the_status_and_stops_nobody(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    start = bench.engine.start
+
+    def broken(task: Task) -> None:
+        monkeypatch.setattr(bench.engine, "start", start)
+        raise RuntimeError("out of coffee")
+
+    monkeypatch.setattr(bench.engine, "start", broken)
+    bench.submit()
+
+    until(lambda: bench.service.status()["notes"], "the note")
+
+    (note,) = bench.service.status()["notes"]
+    assert "RuntimeError: out of coffee" in note
+    assert "control thread" in caplog.text
+    bench.wait(bench.submit(), "SUCCEEDED")

@@ -73,6 +73,7 @@ class BatchService:
         self._awake = False
         self._events: deque[TaskEvent] = deque()
         self._stopping = False
+        self._defect = ""
         self._thread: threading.Thread | None = None
         self._clock = clock
         self.region = region
@@ -167,7 +168,11 @@ class BatchService:
     def status(self) -> Document:
         """Return how many jobs are in each state, of each queue too, and the instances in use."""
         with self._lock:
-            return actions.status(self.plane)
+            found = actions.status(self.plane)
+        if self._defect:
+            said = f"a defect of this emulator ({self._defect}) may hold jobs up; its log has more"
+            found["notes"].append(said)
+        return found
 
     # -- inside -----------------------------------------------------------------------------------
 
@@ -195,7 +200,8 @@ class BatchService:
         while not self._stopping:
             try:
                 self._step()
-            except Exception:  # noqa: BLE001 — a defect must not stop all other jobs
+            except Exception as defect:  # noqa: BLE001 — it must not stop all other jobs
+                self._defect = f"{type(defect).__name__}: {defect}"
                 _log.exception("the control thread of AWS Batch in %s failed", self.region)
                 with self._wake:
                     self._wake.wait(0.1)
