@@ -24,7 +24,8 @@ from wherry.schedulers.api import (
 )
 from wherry.schedulers.aws_batch import naming
 from wherry.schedulers.aws_batch.batch_job import BatchJob
-from wherry.schedulers.aws_batch.finding import Finder, KnownApp, check_account
+from wherry.schedulers.aws_batch.finding import Finder, KnownApp
+from wherry.schedulers.aws_batch.inquiring import Inquiries, telling_job
 from wherry.schedulers.aws_batch.options import aws_batch_opts
 from wherry.schedulers.aws_batch.record import BACKEND, read_record
 from wherry.schedulers.aws_batch.request import Source, make_request
@@ -39,15 +40,9 @@ from wherry.specs.status import AppStatus
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from wherry.schedulers.aws_batch.logs import BatchLogs
-    from wherry.schedulers.aws_batch.looking import Seen
     from wherry.schedulers.aws_batch.replicas import AppJobs
     from wherry.schedulers.aws_batch.scheduling import Submitter
     from wherry.specs.diagnosis import Diagnosis, Finding
-
-_MOST_REMEMBERED = 1000
-_NEW_SECONDS = 30.0
-_LOOKS_FOR_NEW = 3
-_LOOK_PAUSE = 0.5
 
 
 class AWSBatchScheduler(Scheduler[BatchJob]):
@@ -78,9 +73,9 @@ class AWSBatchScheduler(Scheduler[BatchJob]):
         self._sessions = Sessions({"batch": client, "logs": log_client})
         self._finder = Finder(self._sessions)
         self._waits = Waits()
+        self._inquiries = Inquiries(self._finder, self._waits)
         self._submitters: dict[int, Submitter] = {}
         self._readers: dict[int, BatchLogs] = {}
-        self._others: dict[str, KnownApp] = {}
 
     def configure(self, options: Callable[[], Mapping[str, CfgVal]]) -> None:
         """Be told where the configured region and profile are, for apps without a record."""
@@ -179,21 +174,7 @@ class AWSBatchScheduler(Scheduler[BatchJob]):
         Raises:
             AwsError: AWS cannot be asked.
         """
-        record = read_record(app_id)
-        known = record.last() if record is not None else None
-        if known is not None and known[1]:
-            return known[0]
-        app = self._find(app_id)
-        if app is None:
-            return None
-        from wherry.schedulers.aws_batch.looking import look
-
-        if not app.jobs:
-            return self._without_jobs(app)
-        seen = look(app, self._waits.known(app))
-        if not seen.jobs:
-            seen = self._look_again(app) or seen
-        return self._answer(app, seen)
+        return self._inquiries.describe(app_id)
 
     def statuses(self, app_ids: Sequence[str]) -> dict[str, AppStatus | None]:
         """Tell the status of many apps, with one DescribeJobs for each 100 of their jobs.
@@ -203,36 +184,11 @@ class AWSBatchScheduler(Scheduler[BatchJob]):
         Raises:
             AwsError: AWS cannot be asked.
         """
-        from wherry.schedulers.aws_batch.looking import glance
-
-        found: dict[str, AppStatus | None] = {}
-        by_session: dict[int, list[KnownApp]] = {}
-        for app_id in dict.fromkeys(app_ids):
-            record = read_record(app_id)
-            known = record.last() if record is not None else None
-            if known is not None:
-                found[app_id] = known[0].to_status()
-                continue
-            app = self._find(app_id)
-            if app is None:
-                found[app_id] = None
-            elif not app.jobs:
-                found[app_id] = self._without_jobs(app).to_status()
-            else:
-                by_session.setdefault(id(app.aws), []).append(app)
-        for apps in by_session.values():
-            views = {key: job for app in apps for key, job in self._waits.known(app).items()}
-            for app_id, seen in glance(apps, views).items():
-                app = next(each for each in apps if each.app_id == app_id)
-                if not seen.jobs:
-                    seen = self._look_again(app) or seen
-                found[app_id] = self._answer(app, seen).to_status()
-        return {app_id: found[app_id] for app_id in app_ids}
+        return self._inquiries.statuses(app_ids)
 
     def exists(self, app_id: str) -> bool:
         """Tell whether an app is or ever was known."""
-        record = read_record(app_id)
-        return (record is not None and record.is_submitted) or self._find(app_id) is not None
+        return self._inquiries.exists(app_id)
 
     def list(
         self,
@@ -277,7 +233,7 @@ class AWSBatchScheduler(Scheduler[BatchJob]):
         app = self._required(app_id)
         if not app.jobs:
             return super().why(app_id)
-        found = diagnose(SessionServices(app.aws), self._telling_job(app), time.time())
+        found = diagnose(SessionServices(app.aws), telling_job(app), time.time())
         if found.state is AppState.EXPIRED:
             return super().why(app_id)
         return replace(found, app_id=app_id)
@@ -301,7 +257,7 @@ class AWSBatchScheduler(Scheduler[BatchJob]):
         if app.record is not None and app.record.last() is not None:
             return
         if not app.jobs:
-            if is_terminal(self._without_jobs(app).state):
+            if is_terminal(self._inquiries.without_jobs(app).state):
                 return
             raise StateError(f"{app.handle} is being submitted; try again in a moment")
         cancel(app, reason)
@@ -394,88 +350,8 @@ class AWSBatchScheduler(Scheduler[BatchJob]):
         """Return the AWS session of run options; the configured one when there are none."""
         return self._sessions.configured() if cfg is None else self._sessions.of(cfg)
 
-    def _find(self, app_id: str) -> KnownApp | None:
-        found = self._others.get(app_id)
-        if found is not None:
-            return found
-        found = self._finder.find(app_id)
-        if found is not None and found.record is None:
-            from dataclasses import replace
-
-            while len(self._others) >= _MOST_REMEMBERED:
-                del self._others[next(iter(self._others))]
-            self._others[app_id] = replace(found, views={}, wish=None)
-        return found
-
     def _required(self, app_id: str) -> KnownApp:
-        app = self._find(app_id)
-        if app is None:
-            raise UnknownAppError(
-                f"there is no app {app_id!r} at {self.backend}; `wherry list` shows those that "
-                "were submitted from here, `wherry aws list` those that AWS knows"
-            )
-        return app
-
-    def _without_jobs(self, app: KnownApp) -> DescribeAppResponse:
-        """Tell of an app of which there is a record only: it is on its way, or forgotten."""
-        from wherry.schedulers.aws_batch import describing
-        from wherry.schedulers.aws_batch.finding import FORGOTTEN_AFTER
-
-        record = app.record
-        known = record.last() if record is not None else None
-        if known is not None:
-            return known[0]
-        if record is not None and time.time() - record.created_at > FORGOTTEN_AFTER:
-            return describing.expired(app)
-        return describing.submitting(app)
-
-    def _look_again(self, app: KnownApp) -> Seen | None:
-        """Look again for an app that AWS does not name: a new one may take a moment."""
-        from wherry.schedulers.aws_batch.looking import look
-
-        record = app.record
-        if record is None or record.last() is not None:
-            return None
-        if time.time() - record.created_at > _NEW_SECONDS:
-            return None
-        for _ in range(_LOOKS_FOR_NEW):
-            time.sleep(_LOOK_PAUSE)
-            seen = look(app, {})
-            if seen.jobs:
-                return seen
-        return None
-
-    def _answer(self, app: KnownApp, seen: Seen) -> DescribeAppResponse:
-        """Put an answer together, and keep it if it is the last."""
-        from wherry.schedulers.aws_batch import describing
-
-        record = app.record
-        if not seen.jobs:
-            known = record.last() if record is not None else None
-            if known is not None:
-                return known[0]
-            check_account(app)
-            return describing.expired(app)
-        self._waits.told(app.app_id, seen.jobs)
-        answer = describing.answer_of(app, seen)
-        if record is not None and is_terminal(answer.state) and seen.over:
-            from wherry.aws.log_places import known_streams
-
-            views = seen.members or seen.jobs
-            streams = known_streams(views.values())
-            record.note_last(answer, complete=seen.complete, streams=streams)
-        return answer
-
-    def _telling_job(self, app: KnownApp) -> str:
-        """Return the job of an app that says most: one that failed, or else the first."""
-        if len(app.jobs) == 1:
-            return app.job_ids[0]
-        from wherry.aws import lookup
-
-        seen = lookup.describe(app.aws.calls(), app.job_ids)
-        failed = [job.id for job in seen.values() if job.status == "FAILED"]
-        going = [job.id for job in seen.values() if not job.ended]
-        return next(iter((*failed, *going, *app.job_ids)))
+        return self._inquiries.required(app_id)
 
     def _submitter(self, aws: Session) -> Submitter:
         found = self._submitters.get(id(aws))

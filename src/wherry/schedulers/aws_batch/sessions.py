@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 from wherry.aws.documents import Client
 from wherry.aws.session import Session, session_of
-from wherry.errors import InvalidOptionError
+from wherry.errors import InvalidOptionError, UsageError
 from wherry.specs.options import CfgVal
 
 Defaults = Callable[[], Mapping[str, CfgVal]]
@@ -39,7 +39,9 @@ class Sessions:
         with self._lock:
             key = (profile or None, region or None)
             if key not in self._made:
-                self._made[key] = session_of(self._clients, profile=key[0], region=key[1])
+                self._made[key] = self._same(*key) or session_of(
+                    self._clients, profile=key[0], region=key[1]
+                )
             return self._made[key]
 
     def of(self, options: Mapping[str, CfgVal]) -> Session:
@@ -63,6 +65,16 @@ class Sessions:
         """Let go of all sessions."""
         with self._lock:
             self._made.clear()
+
+    def _same(self, profile: str | None, region: str | None) -> Session | None:
+        """Return the session without a named region, if it is for this one; clients cost time."""
+        unnamed = self._made.get((profile, None))
+        if unnamed is None or region is None:
+            return None
+        try:
+            return unnamed if unnamed.region == region else None
+        except UsageError:
+            return None  # there is no region but the named one
 
     def _ready(self, region: str | None) -> Session:
         with self._lock:
