@@ -213,6 +213,7 @@ class TestManyAtOnce:
         with wherry_aws.fault("hold", value="RUNNABLE"):
             apps = [submitted(batch, app("true", name=f"app{n}")) for n in range(12)]
             apps.append(submitted(batch, app("true", 5)))
+            batch = AWSBatchScheduler("another process")
             with counted() as asked:
                 statuses = batch.statuses([*apps, "never-was"])
 

@@ -123,7 +123,7 @@ def test_5_a_status_is_one_describe_jobs(batch, wherry_aws):
     with wherry_aws.fault("hold", value="RUNNABLE"):
         app_id = submitted(batch, "true")
         with counted() as asked:
-            batch.statuses([app_id])
+            AWSBatchScheduler("one").statuses([app_id])
             described(AWSBatchScheduler("another process"), app_id)
 
     assert asked == {"DescribeJobs": 2}

@@ -134,7 +134,8 @@ class Inquiries:
     def _glanced(self, apps: Sequence[KnownApp]) -> Iterable[tuple[str, AppStatus]]:
         from wherry.schedulers.aws_batch.looking import glance
 
-        views = {key: job for app in apps for key, job in self._waits.known(app).items()}
+        known = self._waits.known_or_new
+        views = {key: job for app in apps for key, job in known(app).items()}
         seen = glance(apps, views)
         return [(app.app_id, self._answer(app, seen[app.app_id]).to_status()) for app in apps]
 

@@ -100,6 +100,7 @@ def _jobs(calls: Calls, queue: str, chosen: ListFilter) -> Iterator[JobView]:
 
 def _pages(found: Iterator[JobView]) -> Iterator[list[JobView]]:
     while page := list(islice(found, _PAGE)):
+        page.sort(key=lambda job: -(job.created_at or 0.0))  # not every emulator of AWS does
         yield page
 
 

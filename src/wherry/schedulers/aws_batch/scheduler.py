@@ -6,6 +6,7 @@ has a record of costs one DescribeJobs a look, and none once it has ended.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
@@ -74,6 +75,7 @@ class AWSBatchScheduler(Scheduler[BatchJob]):
         self._finder = Finder(self._sessions)
         self._waits = Waits()
         self._inquiries = Inquiries(self._finder, self._waits)
+        self._lock = threading.Lock()
         self._submitters: dict[int, Submitter] = {}
         self._readers: dict[int, BatchLogs] = {}
 
@@ -147,7 +149,9 @@ class AWSBatchScheduler(Scheduler[BatchJob]):
         submitter = self._submitter(self._sessions.of(info.cfg))
         request, _ = submitter.settled(info.request)
         order = Order(request, info.app, info.cfg, self.session_name, _user(info.cfg))
-        return submitter.submit(order, self._docker)
+        app_id = submitter.submit(order, self._docker)
+        self._waits.submitted(app_id)
+        return app_id
 
     def preflight(self, dryrun_info: AppDryRunInfo[BatchJob]) -> Sequence[Finding]:
         """Say what would keep a request from ever running, before it is sent.
@@ -354,22 +358,24 @@ class AWSBatchScheduler(Scheduler[BatchJob]):
         return self._inquiries.required(app_id)
 
     def _submitter(self, aws: Session) -> Submitter:
-        found = self._submitters.get(id(aws))
-        if found is None:
-            from wherry.schedulers.aws_batch.lately import lately_for
-            from wherry.schedulers.aws_batch.scheduling import Submitter
+        from wherry.schedulers.aws_batch.lately import lately_for
+        from wherry.schedulers.aws_batch.scheduling import Submitter
 
-            found = self._submitters[id(aws)] = Submitter(aws, lately_for(aws), self._finder)
-        return found
+        with self._lock:
+            found = self._submitters.get(id(aws))
+            if found is None:
+                found = self._submitters[id(aws)] = Submitter(aws, lately_for(aws), self._finder)
+            return found
 
     def _reader(self, aws: Session) -> BatchLogs:
-        found = self._readers.get(id(aws))
-        if found is None:
-            from wherry.schedulers.aws_batch.logs import BatchLogs
+        from wherry.schedulers.aws_batch.logs import BatchLogs
 
-            found = BatchLogs(aws, session_in=lambda region: self._sessions.get(None, region))
-            self._readers[id(aws)] = found
-        return found
+        with self._lock:
+            found = self._readers.get(id(aws))
+            if found is None:
+                found = BatchLogs(aws, session_in=lambda region: self._sessions.get(None, region))
+                self._readers[id(aws)] = found
+            return found
 
     def _jobs(self, app: KnownApp) -> AppJobs:
         if not app.jobs:

@@ -8,6 +8,7 @@ happens from there on, an app that AWS has can be found by its record.
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -80,6 +81,7 @@ class Submitter:
         self._lately = lately
         self._finder = finder
         self._definitions = Definitions(self._calls)
+        self._asking = threading.Lock()
 
     def settled(self, request: BatchJob, *, again: bool = False) -> tuple[BatchJob, list[str]]:
         """Settle what was left open until the queue was known.
@@ -95,6 +97,10 @@ class Submitter:
             UsageError: there is no such queue, it takes no jobs, or not this one.
             AwsError: AWS cannot be asked.
         """
+        with self._asking:  # who comes at the same time profits from what the first one is told
+            return self._settled(request, again=again)
+
+    def _settled(self, request: BatchJob, *, again: bool) -> tuple[BatchJob, list[str]]:
         facts = None if again else self._lately.queue(request.queue)
         if facts is not None:
             try:

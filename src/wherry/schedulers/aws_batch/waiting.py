@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from wherry.aws import jobs
 from wherry.aws.jobs import JobView
 from wherry.aws.pacing import Seconds
 from wherry.aws.polling import Watch
@@ -53,6 +54,7 @@ class Waits:
         self._open: dict[_Key, _Open] = {}
         self._seen: dict[str, tuple[float, dict[str, JobView]]] = {}
         self._told: dict[str, _Signature] = {}
+        self._submitted: dict[str, float] = {}
         self._sweeper: threading.Timer | None = None
 
     def wait(self, app: KnownApp, timeout: Seconds, *, until_end: bool = False) -> None:
@@ -98,10 +100,26 @@ class Waits:
         fresh = time.monotonic() - at <= (_WHILE_WATCHED if watched else _JUST_NOW)
         return {key: job for key, job in views.items() if fresh or job.ended}
 
+    def submitted(self, app_id: str) -> None:
+        """Take note of an app that AWS has just accepted."""
+        with self._lock:
+            self._submitted[app_id] = time.monotonic()
+            _shorten(self._submitted)
+
+    def known_or_new(self, app: KnownApp) -> dict[str, JobView]:
+        """Return the same as `known`, and jobs that AWS has accepted just now as SUBMITTED."""
+        with self._lock:
+            at = self._submitted.get(app.app_id)
+        if at is None or time.monotonic() - at > _JUST_NOW:
+            return self.known(app)
+        new = {job.id: JobView(job.id, jobs.SUBMITTED, job.arn, job.name) for job in app.jobs}
+        return {**new, **self.known(app)}
+
     def forget(self, app_id: str) -> None:
         """Forget what was seen of an app: it was just changed, or removed."""
         with self._lock:
             self._seen.pop(app_id, None)
+            self._submitted.pop(app_id, None)
 
     def close(self) -> None:
         """Close all watches; may be called many times."""
