@@ -75,7 +75,7 @@ def test_a_filter_chooses(batch, wherry_aws):
     for each in (good, bad):
         ended(batch, each)
     time.sleep(0.01)
-    since = time.time()
+    since = wherry_aws.clock.now()
     other = AWSBatchScheduler("others")
     late = submitted(other, app("true", name="eval"))
     ended(other, late)
@@ -158,8 +158,8 @@ class TestTheRunner:
     def test_the_ledger_has_the_apps_and_asks_once_for_those_that_go_on(self, wherry_aws):
         with Runner() as runner:
             handles = [runner.run(app("true"), "aws_batch", {"queue": "main"}) for _ in range(3)]
-            with counted() as asked:
-                found = runner.list()
+        with Runner() as runner, counted() as asked:
+            found = runner.list()
 
         assert [each.app_handle for each in found] == handles[::-1]
         assert asked["DescribeJobs"] == 1
