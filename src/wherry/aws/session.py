@@ -194,7 +194,7 @@ class Session:
 
     def _make(self, service: str, boto: Any) -> Client:
         from botocore.config import Config
-        from botocore.exceptions import BotoCoreError, NoRegionError
+        from botocore.exceptions import BotoCoreError, NoRegionError, ProfileNotFound
 
         config = Config(
             retries={"total_max_attempts": 1, "mode": "standard"},
@@ -209,6 +209,9 @@ class Session:
             return boto.client(service, region_name=region, config=config)
         except NoRegionError:
             raise UsageError(complaints.no_region(self.profile)) from None
+        except ProfileNotFound:
+            # Where the configuration was read before, the session does not look for it.
+            raise UnknownNameError(self._unknown_profile()) from None
         except (BotoCoreError, ValueError) as error:
             raise UsageError(f"no client of {service} can be made: {error}") from error
 

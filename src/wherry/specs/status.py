@@ -15,8 +15,8 @@ class AttemptStatus:
     Args:
         number: counted from 1.
         state: RUNNING, or how it ended.
-        exit_code: the program's, when it exited by itself; ``None`` when a signal ended it or it
-            never started.
+        exit_code: the program's; ``None`` when it never started, and when a signal ended it,
+            unless a container runtime has made a code of that (128 and the signal's number).
         signal: the name of the signal that ended it, such as ``"SIGKILL"``.
         reason: why it ended, in words.
         started_at: seconds since the epoch.
@@ -76,8 +76,8 @@ class RoleStatus:
     Args:
         role: its name.
         replicas: its replicas.
-        counted: how many replicas are in each state, where that is all that was asked; there are
-            no ``replicas`` then.
+        counted: how many replicas are in each state besides those in ``replicas``, where it was
+            only asked how many.
     """
 
     role: str
