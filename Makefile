@@ -32,10 +32,12 @@ format: $(VENV)/.dev
 
 bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/local.py
+	$(BIN)/python benchmarks/aws.py
 
 soak: $(VENV)/.dev
 	$(BIN)/python benchmarks/soak.py
 	$(BIN)/python benchmarks/emulator.py
+	$(BIN)/python benchmarks/aws_faults.py
 
 docs: $(VENV)/.dev
 	$(BIN)/python scripts/write_docs.py

@@ -189,15 +189,21 @@ class Definitions:
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
         self._lock = threading.Lock()
+        self._asking: dict[tuple[str, str], threading.Lock] = {}
         self._arns: dict[tuple[str, str], str] = {}
 
     def ensure(self, name: str, document: Document, tags: Mapping[str, str] | None = None) -> str:
         """Return the ARN of a definition; as the function of the same name."""
         key = (name, full_hash(document))
-        with self._lock:  # whoever wants the same one at the same time waits for it
-            if key not in self._arns:
-                self._arns[key] = ensure(self._calls, name, document, tags)
-            return self._arns[key]
+        with self._lock:
+            asking = self._asking.setdefault(key, threading.Lock())
+        with asking:  # whoever wants the same one at the same time waits for it
+            known = self._arns.get(key)
+            if known is None:
+                known = ensure(self._calls, name, document, tags)
+                with self._lock:
+                    self._arns[key] = known
+            return known
 
     def forget(self, arn: str) -> None:
         """Ask again next time: AWS says that there is no such definition any more."""
