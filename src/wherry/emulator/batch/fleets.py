@@ -13,17 +13,10 @@ from collections.abc import Callable
 from wherry.emulator.batch import reasons
 from wherry.emulator.batch.instances import Bounds, Hosts, Instance, host_types
 from wherry.emulator.batch.placing import NodeNeed, Place, Waiting
-from wherry.emulator.batch.records import ComputeEnvironment
+from wherry.emulator.batch.records import PLATFORMS, ComputeEnvironment
 
 NewHex = Callable[[int], str]
 
-_PLATFORMS = {
-    "EC2": "EC2",
-    "SPOT": "EC2",
-    "FARGATE": "FARGATE",
-    "FARGATE_SPOT": "FARGATE",
-    "ECS_MANAGED_INSTANCES": "MANAGED_INSTANCES",
-}
 _ON_DEMAND = "EC2"
 _DEFAULT_STRATEGY = "BEST_FIT"
 _UNBOUNDED = 10_000.0
@@ -64,7 +57,7 @@ class Fleet(ABC):
     @property
     def platform(self) -> str:
         """The platform capability that a job needs to run here."""
-        return _PLATFORMS.get(self.environment.kind, "EC2")
+        return PLATFORMS.get(self.environment.kind, "EC2")
 
     @abstractmethod
     def _obstacle(self, waiting: Waiting) -> str: ...

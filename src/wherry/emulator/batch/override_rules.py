@@ -18,7 +18,7 @@ from wherry.emulator.batch import (
 )
 from wherry.emulator.batch.errors import refuse
 from wherry.emulator.batch.ports import Document
-from wherry.emulator.batch.records import JobDefinition
+from wherry.emulator.batch.records import PLATFORMS, JobDefinition
 
 _OVERRIDES = {
     "containerOverrides": "container",
@@ -34,12 +34,6 @@ _NAMES = {
     "eksPropertiesOverride": "EKS properties override",
     "nodeOverrides": "Node overrides",
 }
-_PLATFORMS = {
-    "FARGATE": "FARGATE",
-    "FARGATE_SPOT": "FARGATE",
-    "ECS_MANAGED_INSTANCES": "MANAGED_INSTANCES",
-}
-"""The platform capability that jobs need on an environment of a kind; ``EC2`` on all others."""
 
 _JOBS = {
     "container": "single-node container jobs",
@@ -89,7 +83,7 @@ def _check_platform(document: Document, kinds: set[str]) -> None:
     Where a queue's environments are of both kinds, which AWS does not let it have, either will do.
     """
     wanted = next(iter(document.get("platformCapabilities") or ()), "EC2")
-    offered = {_PLATFORMS.get(kind, "EC2") for kind in kinds}
+    offered = {PLATFORMS.get(kind, "EC2") for kind in kinds}
     refuse(
         bool(offered) and wanted not in offered,
         "Job Queue is attached to Compute Environment that can not run Jobs with capability"

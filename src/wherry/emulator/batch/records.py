@@ -188,3 +188,10 @@ class Job:
 
 STATES = ("SUBMITTED", "PENDING", "RUNNABLE", "STARTING", "RUNNING", "SUCCEEDED", "FAILED")
 ENDED = frozenset(("SUCCEEDED", "FAILED"))
+
+PLATFORMS = {
+    "FARGATE": "FARGATE",
+    "FARGATE_SPOT": "FARGATE",
+    "ECS_MANAGED_INSTANCES": "MANAGED_INSTANCES",
+}
+"""The platform capability that jobs need on an environment of a kind; ``EC2`` on all others."""
