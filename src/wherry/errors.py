@@ -7,12 +7,28 @@
     │   ├── InvalidHandleError           text that is not scheduler://session/app_id
     │   ├── ConfigError                  wherry.toml or a WHERRY_* variable
     │   ├── ComponentError               a component: not found, not loadable, wrong arguments
-    │   └── UnknownNameError             a scheduler, named resource, role or replica nobody knows
+    │   ├── UnknownNameError             a scheduler, named resource, role or replica nobody knows
+    │   ├── WorkspaceError               a folder of code that cannot be shipped as it is
+    │   └── PayloadError                 a function or value that cannot be sent to a job
     ├── UnknownAppError (LookupError)    no record of this app
     ├── LaunchError                      the app was not started; nothing was left behind
     ├── StateError                       the app is not in a state that allows this
     ├── WaitTimeout (TimeoutError)       the app had not finished in the time given
     ├── AppFailedError                   the app finished, and not well
+    │   └── JobError                     a job of a function ended without a value
+    │       ├── JobCancelledError        somebody ended it
+    │       ├── JobTimeoutError (TimeoutError)  it took longer than it may
+    │       ├── JobMemoryError (MemoryError)    it needed more memory than it has
+    │       ├── JobKilledError           a signal ended its process
+    │       ├── JobExitError             its process left by itself (sys.exit, os._exit)
+    │       ├── DepsError                what it needs could not be installed
+    │       ├── ResultError              its value could not be stored, or not be read here
+    │       └── RemoteError              its exception, where its own class cannot be had here
+    ├── StoreError                       the store of payloads and results failed
+    │   ├── MissingObjectError (LookupError)  an object is not there
+    │   └── CorruptObjectError           an object is not what was stored
+    ├── DockerError                      the Docker Engine is not there, or refuses
+    ├── RegistryError                    a registry of images refuses, or does not answer
     ├── AwsError                         AWS refused a call, or failed at it
     │   ├── CredentialsError             there are none, or AWS does not take them
     │   ├── ThrottledError               AWS was asked too often, for longer than we wait
@@ -65,6 +81,14 @@ class UnknownNameError(UsageError):
     """Nothing is known by this name."""
 
 
+class WorkspaceError(UsageError):
+    """The folder of code cannot be shipped as it is."""
+
+
+class PayloadError(UsageError):
+    """The function or a value cannot be sent to a job."""
+
+
 class UnknownAppError(WherryError, LookupError):
     """There is no record of this app."""
 
@@ -83,6 +107,62 @@ class WaitTimeout(WherryError, TimeoutError):  # noqa: N818 — like `TimeoutErr
 
 class AppFailedError(WherryError):
     """The app finished without success."""
+
+
+class JobError(AppFailedError):
+    """The job ended without a value."""
+
+
+class JobCancelledError(JobError):
+    """Somebody ended the job."""
+
+
+class JobTimeoutError(JobError, TimeoutError):
+    """The job took longer than it may."""
+
+
+class JobMemoryError(JobError, MemoryError):
+    """The job needed more memory than it has."""
+
+
+class JobKilledError(JobError):
+    """A signal ended the job's process."""
+
+
+class JobExitError(JobError):
+    """The job's process left by itself, before it had a value."""
+
+
+class DepsError(JobError):
+    """What the job needs could not be installed."""
+
+
+class ResultError(JobError):
+    """The job's value could not be stored there, or cannot be read here."""
+
+
+class RemoteError(JobError):
+    """The job raised an exception whose own class cannot be had here."""
+
+
+class StoreError(WherryError):
+    """The store of payloads and results failed."""
+
+
+class MissingObjectError(StoreError, LookupError):
+    """The object is not in the store."""
+
+
+class CorruptObjectError(StoreError):
+    """The object is not what was stored."""
+
+
+class DockerError(WherryError):
+    """The Docker Engine is not there, or refuses."""
+
+
+class RegistryError(WherryError):
+    """The registry of images refuses, or does not answer."""
 
 
 class AwsError(WherryError):

@@ -1,0 +1,1 @@
+"""Python calls as apps: executors, job handles, maps."""
