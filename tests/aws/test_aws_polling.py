@@ -385,6 +385,18 @@ def test_a_watch_that_is_dropped_keeps_no_thread(calls, faults, poller):
     until(lambda: poller.idle, "the end of the thread")
 
 
+def test_a_watch_can_bound_the_pause_between_looks(calls, faults):
+    slow = Poller(calls, cadence=Cadence(quick=600, slow=600))
+    job = calls.call(
+        "SubmitJob", jobName="j", jobQueue="main", jobDefinition=shell(calls, "sleep 0.5")
+    )["jobId"]
+
+    with slow.watch([job], within=0.1) as watch:
+        finish(watch)
+
+        assert watch.latest[job].ended
+
+
 def test_closing_a_watch_wakes_who_waits(calls, faults, poller):
     faults.add(Fault("hold", value="RUNNABLE"))
     watch = poller.watch([start(calls, shell(calls, "true"))])

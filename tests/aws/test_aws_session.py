@@ -71,6 +71,28 @@ def test_region_endpoint_and_credentials_come_from_the_environment(at_emulator):
     assert session.account_id() == "123456789012"
 
 
+def test_a_credentials_file_that_was_named_is_taken_before_the_environment(at_emulator, tmp_path):
+    file = tmp_path / "of-the-lab"
+    file.write_text(
+        "[default]\naws_access_key_id = LAB\naws_secret_access_key = x\n"
+        "[other]\naws_access_key_id = OTHER\naws_secret_access_key = x\n"
+    )
+
+    keys = {
+        profile: Session(profile, credentials_file=str(file))
+        .client("sts")
+        ._request_signer._credentials.access_key
+        for profile in (None, "other")
+    }
+
+    assert keys == {None: "LAB", "other": "OTHER"}
+
+
+def test_a_credentials_file_that_is_not_there_is_named(at_emulator):
+    with pytest.raises(UsageError, match=r"credentials file '/no/such/file' does not exist"):
+        Session(credentials_file="/no/such/file").client("batch")
+
+
 def test_a_region_that_was_asked_for_is_taken_before_that_of_the_environment(at_emulator):
     session = Session(region="eu-west-1")
 

@@ -33,11 +33,13 @@ class Watch:
     Args:
         poller: looks at them.
         ids: which.
+        within: how long a look may be put off, however little changes.
     """
 
-    def __init__(self, poller: Poller, ids: frozenset[str]) -> None:
+    def __init__(self, poller: Poller, ids: frozenset[str], within: Seconds = float("inf")) -> None:
         self._poller = poller
         self.ids = ids
+        self.within = within
         self._latest: dict[str, JobView] = {}
         self._gone: set[str] = set()
         self._open = set(ids)
@@ -170,18 +172,19 @@ class Poller:
         self._new = False
         self._thread: threading.Thread | None = None
 
-    def watch(self, ids: Iterable[str]) -> Watch:
+    def watch(self, ids: Iterable[str], *, within: Seconds = float("inf")) -> Watch:
         """Begin to watch jobs.
 
         Args:
             ids: AWS's job ids; ARNs do as well, but jobs are told by their ids. Of an array, its
                 own id gives its counts, and its children's ids what each of them does; many
                 children of one array cost little more than the array.
+            within: the longest pause between looks; the poller's own when not given.
 
         Returns:
             A watch; its first `Watch.wait` returns when the jobs were looked at.
         """
-        watch = Watch(self, frozenset(job_id.rpartition("/")[2] for job_id in ids))
+        watch = Watch(self, frozenset(job_id.rpartition("/")[2] for job_id in ids), within)
         with self.changes:
             self._watches.add(watch)
             self._new = True
@@ -272,9 +275,10 @@ class Poller:
             self.changes.notify_all()
 
     def _pause(self, found: Found) -> Seconds:
-        return self._cadence.after(
+        pause = self._cadence.after(
             changed=bool(found.moved or found.gone), counted=bool(found.counted), calls=found.calls
         )
+        return min([pause, *(watch.within for watch in self._watches)])
 
     def _publish(self, found: Found) -> None:
         views = {**found.counted, **found.moved}

@@ -43,6 +43,7 @@ class Session:
         profile: a profile of AWS's configuration; by default the one that boto3 takes.
         region: a region; by default the one that boto3 finds.
         client_factory: gives ready clients, which are used as they are.
+        credentials_file: where profiles' credentials are kept; AWS's usual file by default.
     """
 
     def __init__(
@@ -51,9 +52,11 @@ class Session:
         region: str | None = None,
         *,
         client_factory: ClientFactory | None = None,
+        credentials_file: str | None = None,
     ) -> None:
         self._profile = profile
         self._wanted_region = region
+        self._credentials_file = credentials_file
         self._given = client_factory or _no_client
         self._lock = threading.RLock()
         self._boto: Any = None
@@ -186,11 +189,29 @@ class Session:
                 "AWS needs the package boto3; install it with: pip install 'wherry[aws]'"
             ) from None
         try:
-            return boto3.Session(profile_name=self._profile, region_name=self._wanted_region)
+            return boto3.Session(
+                # Without a name, variables of the environment would come before the file.
+                profile_name=self._profile or ("default" if self._credentials_file else None),
+                region_name=self._wanted_region,
+                botocore_session=self._botocore_session(),
+            )
         except ProfileNotFound:
             raise UnknownNameError(self._unknown_profile()) from None
         except BotoCoreError as error:
             raise AwsError(f"AWS's configuration cannot be used: {error}") from error
+
+    def _botocore_session(self) -> Any:
+        """Return a session that reads credentials from the file that was named, if one was."""
+        if self._credentials_file is None:
+            return None
+        path = os.path.expanduser(self._credentials_file)
+        if not os.path.isfile(path):
+            raise UsageError(f"the credentials file {self._credentials_file!r} does not exist")
+        import botocore.session
+
+        session = botocore.session.Session()
+        session.set_config_variable("credentials_file", path)
+        return session
 
     def _make(self, service: str, boto: Any) -> Client:
         from botocore.config import Config
@@ -296,7 +317,8 @@ class Session:
     def _profiles(self) -> list[str]:
         import botocore.session
 
-        return list(botocore.session.Session().available_profiles)
+        session = self._botocore_session() or botocore.session.Session()
+        return list(session.available_profiles)
 
     def _explain(self, failure: Failure) -> str:
         if failure.kind not in (Kind.UNREACHABLE, Kind.EXPIRED, Kind.CREDENTIALS):
@@ -321,12 +343,13 @@ def session_of(clients: Mapping[str, Client | None], **options: str | None) -> S
 
     Args:
         clients: service → client; ``None`` for one that the session is to make.
-        options: ``profile`` and ``region``, as for `Session`.
+        options: ``profile``, ``region`` and ``credentials_file``, as for `Session`.
     """
     return Session(
         options.get("profile"),
         options.get("region"),
         client_factory=lambda service: clients.get(service),
+        credentials_file=options.get("credentials_file"),
     )
 
 

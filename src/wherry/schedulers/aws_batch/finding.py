@@ -128,7 +128,8 @@ class Finder:
 
     def session_of(self, record: Record) -> Session:
         """Return the AWS session of a record."""
-        return self._sessions.get(record.profile, record.region)
+        options = {**record.options, "profile": record.profile, "region": record.region}
+        return self._sessions.of(options)
 
     def _recorded(self, record: Record) -> KnownApp | None:
         aws = self.session_of(record)

@@ -56,6 +56,10 @@ def aws_batch_opts() -> runopts:
     opts.add("region", help="the AWS region; the profile's or environment's when not set")
     opts.add("profile", help="the profile in AWS's own configuration files")
     opts.add(
+        "credentials_file",
+        help="the file with the profile's credentials; AWS's own (~/.aws/credentials) when not set",
+    )
+    opts.add(
         "timeout",
         type_=int,
         help="seconds that one attempt may take, 60 at least; the app's own when not set",
@@ -145,6 +149,7 @@ class Options:
     quiet: bool = False
     region: str | None = None
     profile: str | None = None
+    credentials_file: str | None = None
     timeout: int | None = None
     retries: RetryChoice = UNTOLD
     tags: Mapping[str, str] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""AWS sessions of one scheduler: one for each profile and region that its apps use."""
+"""AWS sessions of one scheduler: one for each identity and region that its apps use."""
 
 from __future__ import annotations
 
@@ -25,11 +25,16 @@ class Sessions:
     def __init__(self, clients: Mapping[str, Client | None]) -> None:
         self._clients = dict(clients)
         self._lock = threading.Lock()
-        self._made: dict[tuple[str | None, str | None], Session] = {}
+        self._made: dict[tuple[str | None, str | None, str | None], Session] = {}
         self.defaults: Defaults = dict
 
-    def get(self, profile: str | None = None, region: str | None = None) -> Session:
-        """Return the session of a profile and region; the same object each time.
+    def get(
+        self,
+        profile: str | None = None,
+        region: str | None = None,
+        credentials_file: str | None = None,
+    ) -> Session:
+        """Return the session of a profile, region and file; the same object each time.
 
         Raises:
             InvalidOptionError: the ready client is for another region.
@@ -37,16 +42,17 @@ class Sessions:
         if self._clients.get("batch") is not None:
             return self._ready(region)
         with self._lock:
-            key = (profile or None, region or None)
+            key = (profile or None, region or None, credentials_file or None)
             if key not in self._made:
                 self._made[key] = self._same(*key) or session_of(
-                    self._clients, profile=key[0], region=key[1]
+                    self._clients, profile=key[0], region=key[1], credentials_file=key[2]
                 )
             return self._made[key]
 
     def of(self, options: Mapping[str, CfgVal]) -> Session:
         """Return the session that run options ask for."""
-        return self.get(_text(options.get("profile")), _text(options.get("region")))
+        names = ("profile", "region", "credentials_file")
+        return self.get(*(_text(options.get(name)) for name in names))
 
     def configured(self, region: str | None = None) -> Session:
         """Return the session that the configuration asks for.
@@ -66,9 +72,11 @@ class Sessions:
         with self._lock:
             self._made.clear()
 
-    def _same(self, profile: str | None, region: str | None) -> Session | None:
+    def _same(
+        self, profile: str | None, region: str | None, credentials_file: str | None
+    ) -> Session | None:
         """Return the session without a named region, if it is for this one; clients cost time."""
-        unnamed = self._made.get((profile, None))
+        unnamed = self._made.get((profile, None, credentials_file))
         if unnamed is None or region is None:
             return None
         try:
@@ -78,7 +86,7 @@ class Sessions:
 
     def _ready(self, region: str | None) -> Session:
         with self._lock:
-            made = self._made.setdefault((None, None), session_of(self._clients))
+            made = self._made.setdefault((None, None, None), session_of(self._clients))
         if region and made.region and region != made.region:
             raise InvalidOptionError(
                 f"option 'region' is {region!r}, and the client that the scheduler was given is "

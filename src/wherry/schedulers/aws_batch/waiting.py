@@ -46,9 +46,13 @@ class Waits:
 
     Args:
         linger: how long a watch is kept open for who may wait again.
+
+    Attributes:
+        within: the longest pause between looks at what is waited for.
     """
 
     def __init__(self, linger: Seconds = LINGER) -> None:
+        self.within: Seconds = float("inf")
         self._linger = linger
         self._lock = threading.Lock()
         self._open: dict[_Key, _Open] = {}
@@ -139,7 +143,7 @@ class Waits:
             if found is not None:
                 found.in_use = True
                 return found.watch
-        watch = app.aws.poller().watch(app.job_ids)
+        watch = app.aws.poller().watch(app.job_ids, within=self.within)
         with self._lock:
             self._open[key] = _Open(watch)
         return watch
