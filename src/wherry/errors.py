@@ -158,7 +158,16 @@ class CorruptObjectError(StoreError):
 
 
 class DockerError(WherryError):
-    """The Docker Engine is not there, or refuses."""
+    """The Docker Engine is not there, or refuses.
+
+    Args:
+        message: what happened, with the Engine's own words.
+        status: the HTTP status of its answer; 0 when there was none.
+    """
+
+    def __init__(self, message: str | None = None, *, status: int = 0) -> None:
+        super().__init__(message)
+        self.status = status
 
 
 class RegistryError(WherryError):

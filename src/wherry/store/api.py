@@ -41,6 +41,9 @@ class Store(abc.ABC):
 
     url: str
 
+    kept_for: float = 7 * 86400.0
+    """Seconds for which no clean-up removes an object, since a submission may rely on it."""
+
     @abc.abstractmethod
     def read(self, key: str, start: int = 0, end: int | None = None) -> bytes:
         """Return an object, or its bytes from ``start`` up to ``end``.
@@ -92,6 +95,25 @@ class Store(abc.ABC):
     @abc.abstractmethod
     def delete(self, keys: Iterable[str]) -> None:
         """Remove objects; one that is not there is no error."""
+
+    def touch(self, key: str) -> bool:
+        """Give an object the present time, if that is cheap here; tells whether it was done."""
+        del key
+        return False
+
+    def delete_old(self, keys: Iterable[str], before: float) -> int:
+        """Remove objects that are older than a moment still, when their turn comes.
+
+        Args:
+            keys: the objects.
+            before: seconds since the epoch.
+
+        Returns:
+            How many bytes that were.
+        """
+        old = [info for info in map(self.head, keys) if info and info.modified < before]
+        self.delete([info.key for info in old])
+        return sum(info.size for info in old)
 
     def close(self) -> None:  # noqa: B027 — nothing to let go of, for most
         """Let go of connections; may be called many times."""
