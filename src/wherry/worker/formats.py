@@ -7,7 +7,7 @@ Layout under a store's URL:
     jobs/JOB/job.json         the client's record of the job; the worker does not read it
     jobs/JOB/out/INDEX        the outcome of child INDEX (0 for a single job), in an `Outcome`
     jobs/JOB/beat/INDEX       what that child is doing, in JSON: phase, time, attempt
-    jobs/JOB/files/INDEX/…    output files of that child
+    jobs/JOB/files/INDEX/…    output files of that child, under their names
 
 A *record* is one pickled value: a pickle of protocol 5 and its out-of-band buffers.
 
@@ -91,6 +91,7 @@ if TYPE_CHECKING:
         message: str
         traceback: str
         exception: int  # the part that holds its record, when it can be pickled
+        limit: int  # of a MemoryError: the bytes that the process may use; 0 when not bounded
 
     class Item(TypedDict, total=False):
         """What came of one item."""
@@ -124,7 +125,7 @@ if TYPE_CHECKING:
         exit: int  # the code that the process is about to leave with
         stdout: int  # part; the end of what was written, at most STREAM_MOST bytes
         stderr: int
-        outputs: dict[str, Part]  # file name → its blob
+        outputs: dict[str, Part]  # file name → its SHA-256 and size; it is at `file_key`
         parts: list[int]  # lengths
         digest: str  # SHA-256 of all parts
 
@@ -182,6 +183,11 @@ def out_key(job: str, child: int) -> str:
 def beat_key(job: str, child: int) -> str:
     """Return the key of a child's heartbeat."""
     return f"jobs/{job}/beat/{child}"
+
+
+def file_key(job: str, child: int, name: str) -> str:
+    """Return the key of a child's output file."""
+    return f"jobs/{job}/files/{child}/{name}"
 
 
 def record_parts(pickled: Buffer, buffers: Sequence[Buffer]) -> list[Buffer]:
