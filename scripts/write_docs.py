@@ -18,12 +18,14 @@ from wherry.emulator.batch.reasons import STUCK
 from wherry.emulator.faults import KINDS
 from wherry.schedulers.aws_batch.options import aws_batch_opts
 from wherry.schedulers.aws_batch.states import HONOURED as HONOURED_BY_AWS
+from wherry.schedulers.docker.options import docker_opts
+from wherry.schedulers.docker.states import HONOURED as HONOURED_BY_DOCKER
 from wherry.schedulers.local.request import local_opts
 from wherry.schedulers.local.states import HONOURED
 from wherry.specs.options import runopts
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = tuple(ROOT / "docs" / f"{name}.md" for name in ("local", "aws", "emulator"))
+PAGES = tuple(ROOT / "docs" / f"{name}.md" for name in ("local", "docker", "aws", "emulator"))
 PICTURE = ROOT / "docs" / "picture.svg"
 SHOWN = (
     "wherry run --array 3 utils.python --script examples/svm.py -- 0.001 0.1 10",
@@ -62,6 +64,8 @@ def stuck() -> str:
 PARTS = {
     "options": lambda: options(local_opts()),
     "honoured": lambda: honoured(HONOURED, "on this machine"),
+    "docker options": lambda: options(docker_opts()),
+    "docker honoured": lambda: honoured(HONOURED_BY_DOCKER, "in a container"),
     "aws options": lambda: options(aws_batch_opts()),
     "aws honoured": lambda: honoured(HONOURED_BY_AWS, "on AWS Batch"),
     "faults": faults,

@@ -247,8 +247,8 @@ def test_a_lost_reply_to_a_registration_makes_no_second_one(emulator, faults):
 
 def test_it_comes_through_throttles_and_failures(emulator, faults):
     calls = calls_of(emulator)
-    faults.add(Fault("throttle", rate=0.5))
-    faults.add(Fault("server-error", every=3))
+    faults.add(Fault("throttle", rate=0.3))
+    faults.add(Fault("server-error", every=4))
 
     for _ in range(10):
         name = cloud.unique("wherry-f")

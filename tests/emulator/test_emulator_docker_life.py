@@ -148,7 +148,8 @@ class Daemon:
         """Start it, and wait until it answers."""
         self._process = subprocess.Popen(
             [
-                "dockerd",
+                # A daemon without a bridge removes that of the machine's own.
+                *("unshare", "--net", "dockerd"),
                 f"--host=unix://{self.socket}",
                 f"--data-root={self._folder}/data",
                 f"--exec-root={self._folder}/exec",

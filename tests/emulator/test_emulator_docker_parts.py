@@ -26,9 +26,10 @@ from wherry.emulator.engines.api import (
 from wherry.emulator.engines.docker_container import Surrounds, creation
 from wherry.emulator.engines.docker_holder import MACHINES, program
 from wherry.emulator.engines.docker_keeper import Keeper
-from wherry.emulator.engines.docker_logs import Frames, Stream, Streams, undelivered
+from wherry.emulator.engines.docker_logs import Stream, Streams, undelivered
 from wherry.emulator.engines.docker_reasons import PULL, START, reason
 from wherry.emulator.engines.docker_tasks import Box, Run, State
+from wherry.engine.docker.frames import Frames
 
 # Frames.
 

@@ -14,7 +14,7 @@ from wherry.engine import processes
 from wherry.engine.loop import HANGUP
 from wherry.engine.output import STDERR, STDOUT, OutputPipe
 from wherry.engine.signals import SIGKILL, SIGTERM
-from wherry.engine.spawn import Spawned, StartError
+from wherry.engine.spawn import Forked, StartError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -70,18 +70,20 @@ class Family:
     Attributes:
         programs: the attempts whose program lives, by its pid.
         leaving: the attempts whose program has ended, and which are not over yet.
+        staff: children that serve this process and are part of no attempt.
     """
 
     def __init__(self) -> None:
         self.programs: dict[int, Attempt] = {}
         self.leaving: list[Attempt] = []
+        self.staff: set[int] = set()
         self._table: processes.Table | None = None
         self._seen_at = 0.0
 
     def has_orphans(self) -> bool:
         """Tell whether there may be children that are no attempt's program."""
         children = processes.own_children()
-        return children is None or not self.programs.keys() >= set(children)
+        return children is None or not self.programs.keys() >= set(children) - self.staff
 
     def members(self, attempt: Attempt, *, fresh: bool = False) -> list[int]:
         """List the living processes of an attempt."""
@@ -90,6 +92,7 @@ class Family:
             pid
             for pid in table.children.get(os.getpid(), ())
             if pid not in self.programs
+            and pid not in self.staff
             and (table.sessions.get(pid) == attempt.pid or self._is_marked(pid, attempt))
         ]
         if attempt.pid in self.programs:
@@ -191,7 +194,9 @@ class Attempt:
         """
         write_ends = [self._pipes[name].write_end for name in (STDOUT, STDERR)]
         try:
-            self._spawned = Spawned(self._command, stdin, *write_ends)
+            self._spawned = self._command.start(stdin, *write_ends)
+        except Forked:
+            raise
         except BaseException:
             self._close()
             raise
@@ -254,6 +259,12 @@ class Attempt:
             self._kill()
         elif not self._timers.keys() & {"linger", "kill"}:
             self._later("linger", LINGER_SECONDS, self._stop_strays)
+
+    def drain(self) -> None:
+        """Read at once what has been written so far."""
+        for pipe in self._pipes.values():
+            if pipe.read_end >= 0:
+                self._drain(pipe)
 
     def resume(self) -> None:
         """Read on, now that the log has room again."""

@@ -18,6 +18,8 @@ _SIGKILL = 9
 
 IN_MODIFY = 0x2
 IN_CLOSE_WRITE = 0x8
+IN_MOVED_TO = 0x80
+IN_CREATE = 0x100
 _IN_NONBLOCK = os.O_NONBLOCK
 _IN_CLOEXEC = os.O_CLOEXEC
 
@@ -54,9 +56,9 @@ class Watch:
         for path in paths:
             self.add(path)
 
-    def add(self, path: str) -> bool:
-        """Watch one more path; tells whether it could be."""
-        watch: int = _libc.inotify_add_watch(self.fd, os.fsencode(path), self._mask)
+    def add(self, path: str, mask: int = 0) -> bool:
+        """Watch one more path, for what counts there if that differs; tells whether it could be."""
+        watch: int = _libc.inotify_add_watch(self.fd, os.fsencode(path), mask or self._mask)
         return watch >= 0
 
     def clear(self) -> None:

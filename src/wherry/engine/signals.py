@@ -22,6 +22,8 @@ SIG_DFL = kernel_signals.SIG_DFL
 SIG_IGN = kernel_signals.SIG_IGN
 
 handle = kernel_signals.signal
+handler_of = kernel_signals.getsignal
+interrupt = kernel_signals.default_int_handler
 set_wakeup_fd = kernel_signals.set_wakeup_fd
 
 _NAMES = {

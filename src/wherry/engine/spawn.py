@@ -9,7 +9,8 @@ from wherry.engine import kernel
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import NoReturn
 
 _EXIT_CODES = {2: 127, 20: 127}  # ENOENT, ENOTDIR; as a shell reports them
 _CANNOT_EXECUTE = 126
@@ -42,6 +43,18 @@ class StartError(Exception):
         return _EXIT_CODES.get(self.code, _CANNOT_EXECUTE)
 
 
+class Forked(BaseException):
+    """Leaves the frames of the process that forked, in a child that becomes no other program.
+
+    Args:
+        work: what the child does at the bottom of its stack; never returns.
+    """
+
+    def __init__(self, work: Callable[[], NoReturn]) -> None:
+        super().__init__()
+        self.work = work
+
+
 class Command:
     """What to start.
 
@@ -68,6 +81,22 @@ class Command:
         self.env = env
         self.cwd = cwd
         self.limits = limits
+
+    def start(self, stdin: int, stdout: int, stderr: int) -> Spawned:
+        """Begin to start it; see `Spawned`.
+
+        Raises:
+            StartError: there can be no more processes.
+        """
+        return Spawned(self, stdin, stdout, stderr)
+
+    def enter(self, report: int) -> NoReturn:  # noqa: ARG002 — for those that do not exec
+        """Become it, in the child that was forked for it.
+
+        Args:
+            report: the descriptor whose end says that the command runs.
+        """
+        os.execve(self.program, self.argv, self.env)
 
 
 class Spawned:
@@ -117,7 +146,7 @@ class Spawned:
 
 
 def _become(command: Command, parent: int, report: int, streams: tuple[int, int, int]) -> None:
-    """Turn the forked child into the command; never returns."""
+    """Turn the forked child into the command; never returns, but may raise `Forked`."""
     stage, what = "exec", command.program
     try:
         # Every step here costs copies of pages; what the parent can do beforehand, it does.
@@ -134,9 +163,10 @@ def _become(command: Command, parent: int, report: int, streams: tuple[int, int,
         stage, what = "chdir", f"{command.program} in {command.cwd}"
         os.chdir(command.cwd)
         stage, what = "exec", command.program
-        os.execve(command.program, command.argv, command.env)
+        command.enter(report)
+    except Forked:
+        raise
     except BaseException as error:  # noqa: BLE001 — this process must end here, whatever it was
         code = getattr(error, "errno", None) or 22
         os.write(report, f"{stage}\0{code}\0{what}".encode(errors="surrogateescape"))
-    finally:
         os._exit(127)

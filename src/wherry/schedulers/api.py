@@ -21,6 +21,7 @@ from wherry.specs.status import AppStatus, RoleStatus
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from wherry.schedulers.shipping import Shipment, Shipping
     from wherry.specs.diagnosis import Diagnosis, Finding
 
 T = TypeVar("T")
@@ -55,6 +56,9 @@ class AppDryRunInfo(Generic[T]):
         app: the app that it was made from.
         cfg: the options that it was made with, resolved.
         warnings: what the scheduler will not honour, by name.
+        shipments: the code that goes with the app.
+        preparations: what has to be done before it is scheduled, such as sending that code; the
+            Runner does it. Doing it twice does no harm.
     """
 
     def __init__(
@@ -65,12 +69,16 @@ class AppDryRunInfo(Generic[T]):
         app: AppDef,
         cfg: Mapping[str, CfgVal],
         warnings: Sequence[str] = (),
+        shipments: Sequence[Shipment] = (),
+        preparations: Sequence[Callable[[], None]] = (),
     ) -> None:
         self.request = request
         self.scheduler = scheduler
         self.app = app
         self.cfg = dict(cfg)
         self.warnings = list(warnings)
+        self.shipments = list(shipments)
+        self.preparations = list(preparations)
 
     def __str__(self) -> str:
         return str(self.request)
@@ -206,6 +214,9 @@ class Scheduler(abc.ABC, Generic[T]):
     journaled = False
     """Whether it writes to the journal (see `journal`), so that the ledger knows its apps."""
 
+    workspace_mode = ""
+    """How it takes a workspace where options do not decide (see `shipping`); empty: not at all."""
+
     poll_seconds = 1.0
     """How long a scheduler that is not told of changes waits before it looks again."""
 
@@ -228,6 +239,19 @@ class Scheduler(abc.ABC, Generic[T]):
         Raises:
             UsageError: the app or an option cannot be right for this scheduler.
         """
+
+    def shipping(self, cfg: Mapping[str, CfgVal]) -> Shipping:
+        """Say how a workspace gets to an app with these run options.
+
+        Args:
+            cfg: run options, resolved.
+
+        Raises:
+            UsageError: the options are not enough, or contradict each other.
+        """
+        from wherry.schedulers.shipping import Shipping
+
+        return Shipping(self.workspace_mode, quiet=bool(cfg.get("quiet")))
 
     def settled(self, dryrun_info: AppDryRunInfo[T]) -> AppDryRunInfo[T]:
         """Look up what a dry run could not know, before it is scheduled; nothing is started.
@@ -284,6 +308,18 @@ class Scheduler(abc.ABC, Generic[T]):
         this.
         """
         return self.list()
+
+    def unrecorded(self, *, own: bool = False) -> Iterator[ListAppResponse]:
+        """List the apps that are known where they run, and have no record on this machine.
+
+        Args:
+            own: only those that had one here once, have ended, and may be forgotten.
+
+        Returns:
+            None by default.
+        """
+        del own
+        return iter(())
 
     @abc.abstractmethod
     def cancel(self, app_id: str, reason: str = "", *, kill: bool = False) -> None:

@@ -18,10 +18,11 @@ from wherry.emulator.engines.docker_connection import open_answer, socket_of
 from wherry.emulator.engines.docker_container import Surrounds, creation, volume_names
 from wherry.emulator.engines.docker_images import Images
 from wherry.emulator.engines.docker_keeper import Keeper
-from wherry.emulator.engines.docker_logs import Frames, Stream, Streams, hand_on, undelivered
+from wherry.emulator.engines.docker_logs import Stream, Streams, hand_on, undelivered
 from wherry.emulator.engines.docker_network import Networks
 from wherry.emulator.engines.docker_reasons import CREATE, START, STATE, reason
 from wherry.emulator.engines.docker_tasks import Box, Run
+from wherry.engine.docker.frames import Frames
 
 if TYPE_CHECKING:
     from docker import APIClient

@@ -1,8 +1,8 @@
 """The output of all containers, read by one thread.
 
-The Engine sends both streams of a container over one connection, in frames; this module takes them
-apart and hands the bytes on as they come, without decoding, joining or keeping them. It knows
-sockets and frames, and nothing of tasks.
+The Engine sends both streams of a container over one connection, in frames; their bytes are handed
+on as they come, without decoding, joining or keeping them. This module knows sockets and frames,
+and nothing of tasks.
 """
 
 from __future__ import annotations
@@ -12,56 +12,14 @@ import logging
 import selectors
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
+
+from wherry.engine.docker.frames import Frames
 
 _log = logging.getLogger(__name__)
 
-HEADER_SIZE = 8
 READ_SIZE = 256 * 1024
-
-
-class Frames:
-    """Takes apart what the Engine sends: a header (stream, three zeros, length), then the bytes.
-
-    https://docs.docker.com/reference/api/engine/version/v1.41/#tag/Container/operation/ContainerAttach
-
-    >>> frames = Frames()
-    >>> list(frames.feed(bytes([1, 0, 0, 0, 0, 0, 0, 5]) + b"he"))
-    [(1, b'he')]
-    >>> list(frames.feed(b"llo" + bytes([2, 0, 0, 0, 0, 0])))
-    [(1, b'llo')]
-    """
-
-    def __init__(self) -> None:
-        self._header = b""
-        self._stream = 0
-        self._missing = 0
-
-    def feed(self, data: bytes) -> Iterator[tuple[int, bytes]]:
-        """Take the next bytes of the connection, cut anywhere.
-
-        Args:
-            data: the bytes.
-
-        Yields:
-            The number of the stream (1 is stdout, 2 is stderr), and bytes of it.
-        """
-        view = memoryview(data)
-        while view:
-            if not self._missing:
-                needed = HEADER_SIZE - len(self._header)
-                self._header += bytes(view[:needed])
-                view = view[needed:]
-                if len(self._header) == HEADER_SIZE:
-                    self._stream = self._header[0]
-                    self._missing = int.from_bytes(self._header[4:], "big")
-                    self._header = b""
-                continue
-            payload = bytes(view[: self._missing])
-            self._missing -= len(payload)
-            view = view[len(payload) :]
-            yield self._stream, payload
 
 
 @dataclass

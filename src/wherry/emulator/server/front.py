@@ -359,7 +359,8 @@ def _noted(environ: WSGIEnvironment, start_response: StartResponse) -> StartResp
         status: str, headers: list[tuple[str, str]], exc_info: Any = None
     ) -> Callable[[bytes], object]:
         what = f"{call.service}:{call.operation}" if call.service else environ.get("PATH_INFO")
-        _requests.info("%s %s %s", environ["REQUEST_METHOD"], what, status)
+        who = {"client": environ.get("HTTP_USER_AGENT", "")}
+        _requests.info("%s %s %s", environ["REQUEST_METHOD"], what, status, extra=who)
         return start_response(status, headers, exc_info)
 
     return start

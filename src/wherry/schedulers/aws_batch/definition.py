@@ -9,6 +9,7 @@ from wherry.aws.documents import Document
 from wherry.schedulers.aws_batch.containers import asked_together, container, with_shell
 from wherry.schedulers.aws_batch.facts import Platform
 from wherry.schedulers.aws_batch.options import Options
+from wherry.schedulers.aws_batch.overrides import environment
 from wherry.schedulers.aws_batch.shape import Group, Kind, instance_type_of, target_nodes
 from wherry.specs.app import Role
 
@@ -22,6 +23,7 @@ class Defining:
         platform: what the queue is made of.
         options: the run options.
         images: the image of each role, by the role's name.
+        variables: what is the same in all of a role's runs, by the role's name.
         warn: is told what is not as it was asked for.
     """
 
@@ -29,6 +31,7 @@ class Defining:
     platform: Platform
     options: Options
     images: Mapping[str, str]
+    variables: Mapping[str, Mapping[str, str]]
     warn: Callable[[str], None]
 
     def definition(self, roles: Sequence[tuple[Group, Role]], *, sidecar: bool) -> Document:
@@ -53,6 +56,9 @@ class Defining:
     def _container(self, role: Role, *, sidecar: bool) -> Document:
         image, node = self.images[role.name], self.kind is Kind.GANG
         document = container(role, image, self.options, self.platform, self.warn, node=node)
+        variables = self.variables.get(role.name)
+        if variables:
+            document["environment"] = environment(variables)
         if not sidecar:
             return {"containerProperties": document}
         made = with_shell(document, self.platform, self.options.launcher_image)

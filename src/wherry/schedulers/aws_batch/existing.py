@@ -62,6 +62,22 @@ def _with_nodes(request: BatchJob, properties: Document) -> BatchJob:
     return replace(request, job={**request.job, "nodeOverrides": overrides})
 
 
+def stated_resources(definition: Document) -> dict[str, float]:
+    """Return what a definition's container asks for: VCPU, MEMORY (MiB) and GPU.
+
+    Of several nodes or containers, the first one's.
+    """
+    found = definition
+    if definition.get("type") == "multinode":
+        found = definition["nodeProperties"]["nodeRangeProperties"][0]
+    container = found.get("containerProperties") or found.get("container") or {}
+    stated = {
+        item["type"]: float(item["value"]) for item in container.get("resourceRequirements", [])
+    }
+    older = {"VCPU": container.get("vcpus"), "MEMORY": container.get("memory")}
+    return {**{name: float(value) for name, value in older.items() if value}, **stated}
+
+
 def refuse_what_cannot_be_overridden(role: Role, options: Options) -> None:
     """Refuse what a role asks for that only a definition of our own could have.
 

@@ -22,6 +22,7 @@ LAUNCHER_IMAGE = "public.ecr.aws/docker/library/busybox:musl"
 _REGION = re.compile(r"[a-z]{2,}(-[a-z0-9]+)+\Z")
 _LOG_GROUP = re.compile(r"[\w./#-]{1,512}\Z", re.ASCII)
 _REPOSITORY = re.compile(r"[a-z0-9][\w./:-]*\Z", re.ASCII)
+_STORE = re.compile(r"s3://[A-Za-z0-9][\w.-]+(/.*)?\Z", re.ASCII)
 
 
 def aws_batch_opts() -> runopts:
@@ -52,6 +53,25 @@ def aws_batch_opts() -> runopts:
         "Fargate and secrets need one",
     )
     opts.add("image_repo", help="the repository that patched images are pushed to")
+    opts.add(
+        "store",
+        help="where workspaces are put for jobs to fetch (s3://BUCKET/PREFIX); jobs need a role "
+        "that may read there",
+    )
+    opts.add(
+        "workspace_mode",
+        default="auto",
+        choices=("auto", "archive", "image"),
+        help="how a workspace gets to jobs: through the store, unpacked before the program starts "
+        "(archive: needs store, and Python in the image), or as an image of its own that is pushed "
+        "(image: needs image_repo, and Docker here); auto is archive where store is set",
+    )
+    opts.add(
+        "workspace_dir",
+        default=".",
+        help="the folder that an archive is unpacked to, and that programs then start in; as seen "
+        "from the image's working directory, which it is when not set",
+    )
     opts.add("quiet", type_=bool, default=False, help="say less while images are made and pushed")
     opts.add("region", help="the AWS region; the profile's or environment's when not set")
     opts.add("profile", help="the profile in AWS's own configuration files")
@@ -88,6 +108,11 @@ def aws_batch_opts() -> runopts:
         "job_definition",
         help="use this job definition (name, name:revision or ARN) and override what can be: "
         "command, environment, resources, retries and timeout",
+    )
+    opts.add(
+        "definition_name",
+        help="what a job definition that is made is called, before the digest of its content; the "
+        "app's name when not set",
     )
     opts.add(
         "consumable_resources",
@@ -146,6 +171,9 @@ class Options:
     job_role_arn: str | None = None
     execution_role_arn: str | None = None
     image_repo: str | None = None
+    store: str | None = None
+    workspace_mode: str = "auto"
+    workspace_dir: str = "."
     quiet: bool = False
     region: str | None = None
     profile: str | None = None
@@ -157,6 +185,7 @@ class Options:
     secrets: Mapping[str, str] = field(default_factory=dict)
     platform: str = "auto"
     job_definition: str | None = None
+    definition_name: str | None = None
     consumable_resources: Mapping[str, int] = field(default_factory=dict)
     propagate_tags: bool = True
     launcher: str = "auto"
@@ -198,6 +227,7 @@ def _check(options: Options) -> None:
     _check_form("region", options.region, _REGION, "a region such as eu-west-1")
     _check_form("log_group", options.log_group, _LOG_GROUP, "the name of a CloudWatch log group")
     _check_form("image_repo", options.image_repo, _REPOSITORY, "a repository without a tag")
+    _check_form("store", options.store, _STORE, "the address of a store, s3://BUCKET/PREFIX")
     naming.check_image("option 'launcher_image'", options.launcher_image)
     check_tags("option 'tags'", options.tags)
     for name, reference in options.secrets.items():

@@ -21,6 +21,7 @@ from wherry.schedulers.aws_batch.batch_job import (
     Dependency,
     UpstreamJob,
 )
+from wherry.schedulers.aws_batch.boot import referring
 from wherry.schedulers.aws_batch.containers import Ask, ask_of
 from wherry.schedulers.aws_batch.definition import Defining, consumables
 from wherry.schedulers.aws_batch.existing import fitted, refuse_what_cannot_be_overridden
@@ -50,6 +51,7 @@ from wherry.schedulers.aws_batch.tags import job_tags
 from wherry.specs.app import AppDef, Role
 from wherry.specs.handles import parse_app_handle
 from wherry.specs.options import CfgVal
+from wherry.workspace.image_names import is_workspace_image
 
 __all__ = [
     "BatchJob",
@@ -185,6 +187,7 @@ class _Making:
             launcher="sh" if options.launcher == "auto" else options.launcher,
         )
         self.groups = groups_of(self.app.roles)
+        self.boots: dict[str, Mapping[str, str]] = {}
 
     def request(self) -> BatchJob:
         """Return the request."""
@@ -239,8 +242,8 @@ class _Making:
         images, pushed = {}, {}
         for role in self.app.roles:
             images[role.name] = role.image
-            if role.image.startswith(_LOCAL_IMAGE):
-                repository, tag = self.options.image_repo, role.image[len(_LOCAL_IMAGE) :]
+            if role.image.startswith(_LOCAL_IMAGE) or is_workspace_image(role.image):
+                repository, tag = self.options.image_repo, role.image.partition(":")[2]
                 if repository is None:
                     raise InvalidOptionError(
                         f"role {role.name!r} runs in the local image {role.image!r}, which AWS "
@@ -278,9 +281,11 @@ class _Making:
                 )
 
     def _definition(self, *, sidecar: bool) -> Document:
-        defining = Defining(self.kind, self.platform, self.options, self.images, self.warn)
+        defining = Defining(
+            self.kind, self.platform, self.options, self.images, self.boots, self.warn
+        )
         made = defining.definition(list(self._placed_roles()), sidecar=sidecar)
-        return naming.named(made, self.app.name)
+        return naming.named(made, self.options.definition_name or self.app.name)
 
     def _brings_shell(self, launches: Sequence[Launch]) -> bool:
         wanted = self.setting.launcher == "sidecar"
@@ -289,7 +294,11 @@ class _Making:
     # -- what goes into the submissions ----------------------------------------------------------
 
     def _launch(self, group: Group, role: Role) -> Launch:
-        launch = launch_of(role, self.setting)
+        launch, boot = referring(launch_of(role, self.setting))
+        if self.options.job_definition is None:
+            self.boots[role.name] = boot
+        else:  # a definition of the user's own has not the text
+            launch = Launch(launch.words, {**launch.env, **boot})
         if self.setting.gang and group.first:
             launch = Launch(launch.words, {**launch.env, INDEX_OFFSET_ENV: str(-group.first)})
         return launch

@@ -31,6 +31,7 @@ from wherry.schedulers.aws_batch.options import aws_batch_opts
 from wherry.schedulers.aws_batch.record import BACKEND, read_record
 from wherry.schedulers.aws_batch.request import Source, make_request
 from wherry.schedulers.aws_batch.sessions import Sessions
+from wherry.schedulers.aws_batch.shape import Kind
 from wherry.schedulers.aws_batch.waiting import Waits
 from wherry.schedulers.lines import LogLines
 from wherry.specs.app import AppDef
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from wherry.schedulers.aws_batch.logs import BatchLogs
     from wherry.schedulers.aws_batch.replicas import AppJobs
     from wherry.schedulers.aws_batch.scheduling import Submitter
+    from wherry.schedulers.shipping import Shipping
     from wherry.specs.diagnosis import Diagnosis, Finding
 
 
@@ -89,17 +91,30 @@ class AWSBatchScheduler(Scheduler[BatchJob]):
 
     # -- submitting -----------------------------------------------------------------------------
 
-    def submit_dryrun(self, app: AppDef, cfg: Mapping[str, CfgVal]) -> AppDryRunInfo[BatchJob]:
+    def look_within(self, seconds: float) -> None:
+        """Never wait longer than this between two looks at what is waited for.
+
+        Args:
+            seconds: the pauses grow up to half a minute where nothing changes, unless this is less.
+        """
+        self._waits.within = seconds
+
+    def submit_dryrun(
+        self, app: AppDef, cfg: Mapping[str, CfgVal], *, token: str | None = None
+    ) -> AppDryRunInfo[BatchJob]:
         """Turn an app into a request; AWS is not asked.
+
+        Args:
+            app, cfg: as for `Scheduler.submit_dryrun`.
+            token: what makes the job's name unique; a new one when not given.
 
         Raises:
             UsageError: the app or an option asks for something that AWS Batch cannot do.
         """
         self.check(app)
         resolved = self.run_opts().resolve(cfg)
-        token = naming.make_token()
         request, warnings = make_request(
-            app, resolved, self.session_name, _user(resolved), None, token
+            app, resolved, self.session_name, _user(resolved), None, token or naming.make_token()
         )
         return AppDryRunInfo(
             request, scheduler=self.backend, app=app, cfg=resolved, warnings=warnings
@@ -152,6 +167,36 @@ class AWSBatchScheduler(Scheduler[BatchJob]):
         app_id = submitter.submit(order, self._docker)
         self._waits.submitted(app_id)
         return app_id
+
+    def shipping(self, cfg: Mapping[str, CfgVal]) -> Shipping:
+        """Say how a workspace gets to jobs: through the option ``store``, or in an image.
+
+        Raises:
+            InvalidOptionError: neither ``store`` nor ``image_repo`` is set, or not the needed one.
+        """
+        from wherry.schedulers.aws_batch.shipping import shipping
+
+        return shipping(cfg, lambda: self._sessions.of(cfg))
+
+    def build_workspace_image(self, img: str, workspace: str) -> str:
+        """Make an image of another one with a folder's files laid over it.
+
+        An app whose role has this image pushes it to the option ``image_repo`` first.
+
+        Args:
+            img: the base image.
+            workspace: a folder, or an address that fsspec knows.
+
+        Returns:
+            The image's id.
+
+        Raises:
+            WorkspaceError: the folder cannot be shipped.
+            DockerError: there is no Docker Engine, no such image, or the build failed.
+        """
+        from wherry.workspace.image import build_workspace_image
+
+        return build_workspace_image(img, workspace)
 
     def preflight(self, dryrun_info: AppDryRunInfo[BatchJob]) -> Sequence[Finding]:
         """Say what would keep a request from ever running, before it is sent.
@@ -241,6 +286,41 @@ class AWSBatchScheduler(Scheduler[BatchJob]):
         if found.state is AppState.EXPIRED:
             return super().why(app_id)
         return replace(found, app_id=app_id)
+
+    def job_id(self, app_id: str, replica: int | None = None) -> str:
+        """Return AWS's id of an app's first job, or of the job that a replica is.
+
+        Args:
+            app_id: the app.
+            replica: the number of a replica of an array, or of a gang's node.
+
+        Raises:
+            UnknownAppError: there is no such app.
+            StateError: it has no job yet.
+        """
+        app = self._required(app_id)
+        if not app.jobs:
+            raise StateError(f"{app.handle} is being submitted; it has no job yet")
+        if replica is None:
+            return app.jobs[0].id
+        job = next(job for job in reversed(app.jobs) if job.first <= replica or job is app.jobs[0])
+        mark = {Kind.ARRAY: ":", Kind.GANG: "#"}.get(app.kind)
+        return job.id if mark is None else f"{job.id}{mark}{replica - job.first}"
+
+    def resources_of(self, definition: str, cfg: Mapping[str, CfgVal]) -> dict[str, float]:
+        """Return what a job definition of the user's own asks for: VCPU, MEMORY (MiB) and GPU.
+
+        Args:
+            definition: name, ``name:revision`` or ARN.
+            cfg: options that say where: profile, region, credentials_file.
+
+        Raises:
+            UnknownNameError: there is no such definition.
+            AwsError: AWS cannot be asked.
+        """
+        from wherry.schedulers.aws_batch.existing import stated_resources
+
+        return stated_resources(self._submitter(self._sessions.of(cfg)).existing(definition))
 
     # -- ending, waiting ------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 from wherry.aws import definitions, submission
 from wherry.aws.calls import Calls
@@ -147,10 +148,7 @@ class Submitter:
         self._check_roles(order.options)
         request = self._fitted(request)
         request, upstream = self._with_upstream(request)
-        if request.images_to_push:
-            from wherry.schedulers.aws_batch.pushing import push_images
-
-            push_images(request.images_to_push, self._aws, push, quiet=bool(order.options["quiet"]))
+        request = self._pushed(request, order.options, push)
         documents = request.submissions(self._definition(request), upstream)
         record = record_of(replace(order, request=request), self._aws)
         under_way.add(record.app_id)
@@ -276,6 +274,33 @@ class Submitter:
 
     # -- sending --------------------------------------------------------------------------------
 
+    def _pushed(
+        self, request: BatchJob, options: Mapping[str, CfgVal], client: Client | None
+    ) -> BatchJob:
+        """Push local images; return the request with the digests that the registry gave them."""
+        if not request.images_to_push:
+            return request
+        from wherry.workspace.push import push_images
+        from wherry.workspace.push_ecr import ecr_logins
+
+        digests = push_images(
+            request.images_to_push,
+            login_for=ecr_logins(lambda region: self._in_region(region, options).calls("ecr")),
+            client=client,
+            quiet=bool(options["quiet"]),
+        )
+        return replace(request, job_def=_with_images(request.job_def, digests))
+
+    def _in_region(self, region: str, options: Mapping[str, CfgVal]) -> Session:
+        """Return a session in a repository's region, which need not be the queue's."""
+        if region == self._aws.region:
+            return self._aws
+        return Session(
+            _text(options.get("profile")),
+            region,
+            credentials_file=_text(options.get("credentials_file")),
+        )
+
     def _definition(self, request: BatchJob) -> str | None:
         """Return the ARN of a request's definition, registered when it is not there."""
         document = request.definition()
@@ -358,6 +383,20 @@ def record_of(order: Order, aws: Session) -> Record:
         options=to_plain(dict(order.options)),
         pid=os.getpid(),
     )
+
+
+def _with_images(document: Any, digests: Mapping[str, str]) -> Any:
+    """Return a definition with other references for some images."""
+    if isinstance(document, dict):
+        return {
+            key: digests.get(item, item)
+            if key == "image" and isinstance(item, str)
+            else _with_images(item, digests)
+            for key, item in document.items()
+        }
+    if isinstance(document, list):
+        return [_with_images(item, digests) for item in document]
+    return document
 
 
 def _key(document: Document) -> str:

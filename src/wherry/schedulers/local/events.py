@@ -4,10 +4,12 @@ One JSON object a line, written by the process that holds the file's lock (flock
 supervisor, or whoever settles the app after the supervisor was killed. What is known of an app is
 a fold over these lines (see `record`).
 
-    supervising  pid, boot                    the supervisor has taken over
+    supervising  pid, boot, engine            the supervisor has taken over
     waiting      why                          nothing can start yet
-    started      role k n pid gpus            an attempt began
+    resumed                                   what was waited for is back
+    started      role k n pid gpus container  an attempt began
     ended        role k n code sig state why  an attempt is over, its output complete
+                 oom error
     restarting   why                          the whole app starts again
     cancelling   why
     detached                                  the app outlives its client
@@ -32,6 +34,9 @@ if TYPE_CHECKING:
 RECORD_FILE = "app.json"
 EVENTS_FILE = "events.jsonl"
 CONTROL_FILE = "control"
+READ = "read"
+"""What a call says in the control pipe, with its pid and where to answer: read what I wrote."""
+
 SUPERVISOR_LOG = "supervisor.log"
 
 

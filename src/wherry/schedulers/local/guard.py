@@ -11,9 +11,12 @@ import os
 import sys
 
 from wherry.engine import kernel, processes, signals
+from wherry.engine.spawn import Forked
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import NoReturn
+
     from wherry.schedulers.local.plan import Plan
 
 PLAN_FD, STDOUT_FD, STDERR_FD = 0, 1, 2
@@ -21,6 +24,7 @@ EVENTS_FD, READY_FD, ATTACH_FD = 3, 4, 5
 """Where the client puts its ends of the pipes, and the app's events, locked for both processes."""
 
 _CRASHED = 1
+_ENGINE_PATIENCE = 30.0
 
 
 def main() -> None:
@@ -40,28 +44,36 @@ def main() -> None:
     guard = os.getpid()
     child = os.fork()
     if child == 0:
-        _supervise(plan, attach, guard)
+        supervise(plan, attach, guard)
     # Until now, standard error went to the client that waits for the launch.
     os.dup2(PLAN_FD, STDERR_FD)
     os.close(READY_FD)
     if attach >= 0:
         os.close(attach)
-    _guard(plan, child)
+    watch_over(plan, child)
 
 
-def _supervise(plan: Plan, attach: int, guard: int) -> None:
-    """Be the supervisor; never returns."""
+def supervise(plan: Plan, attach: int, guard: int) -> NoReturn:
+    """Be the supervisor; never returns, but raises `Forked` in processes of its making."""
     code = _CRASHED
     try:
         from wherry.schedulers.local.supervisor import Supervisor
 
+        for role in plan["roles"]:
+            call = role.get("call")
+            if call and call["umask"] is not None:
+                os.umask(call["umask"])
         if os.getppid() == guard:
             Supervisor(plan, EVENTS_FD, READY_FD, attach).run()
             code = 0
+    except Forked:
+        raise  # An attempt's own process, which leaves the supervisor's frames.
     except BaseException:  # noqa: BLE001 — the last place where it can be told
-        _leave_word(plan["directory"])
-    finally:
-        os._exit(code)
+        try:
+            _leave_word(plan["directory"])
+        finally:
+            os._exit(code)
+    os._exit(code)
 
 
 def _leave_word(directory: str) -> None:
@@ -77,7 +89,8 @@ def _leave_word(directory: str) -> None:
     sys.stderr.flush()
 
 
-def _guard(plan: Plan, supervisor: int) -> None:
+def watch_over(plan: Plan, supervisor: int) -> None:
+    """Be the guard: wait for the supervisor's end, and clear up after one that was killed."""
     for number in (signals.SIGINT, signals.SIGHUP):
         signals.handle(number, signals.SIG_IGN)
     signals.handle(signals.SIGTERM, lambda *_: processes.send([supervisor], signals.SIGTERM))
@@ -89,6 +102,10 @@ def _guard(plan: Plan, supervisor: int) -> None:
     from wherry.schedulers.local.settling import settle_as_writer
 
     announce_freed(plan["slots_dir"])
+    if plan["engine"] is not None:
+        from wherry.engine.docker.sweeping import end_app
+
+        end_app(plan["engine"]["address"], plan["app_id"], patience=_ENGINE_PATIENCE)
     if os.WIFSIGNALED(status):
         why = f"its supervisor was killed (signal {os.WTERMSIG(status)})"
     else:

@@ -10,11 +10,19 @@ from collections import deque
 
 from wherry.engine.slots import Grant
 from wherry.engine.spawn import StartError
-from wherry.schedulers.local.replica import CANCELLED, FAILED, RUNNING, SUCCEEDED, WAITING, Replica
+from wherry.schedulers.local.replica import (
+    CANCELLED,
+    FAILED,
+    RUNNING,
+    STARTING,
+    SUCCEEDED,
+    WAITING,
+    Replica,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from typing import Any
 
     from wherry.engine.slots import Slots
@@ -38,6 +46,8 @@ class Launch:
 
     Attributes:
         failure: the replica whose failure came first, of those that were not retried.
+        launch_error: why the app as a whole could not be started.
+        taking_off: whether it is still open whether the app as a whole can be started.
     """
 
     def __init__(
@@ -65,6 +75,8 @@ class Launch:
             for index in range(role["replicas"])
         ]
         self.running = 0
+        self.launch_error = ""
+        self.taking_off = False
 
     def begin(self) -> None:
         """Start what can be started now; called again when a slot may have become free."""
@@ -92,7 +104,7 @@ class Launch:
     def over(self) -> bool:
         """Whether nothing runs and nothing will."""
         return not self.running and all(
-            replica.state not in (WAITING, RUNNING) for replica in self.replicas
+            replica.state not in (WAITING, STARTING, RUNNING) for replica in self.replicas
         )
 
     def start(self, replica: Replica, grant: Grant) -> str:
@@ -102,7 +114,7 @@ class Launch:
     def prepare(self, replica: Replica, grant: Grant) -> str:
         """Make one replica ready to start; returns what went wrong, or nothing."""
         try:
-            replica.prepare(self.stage, grant, self._attempt_ended)
+            replica.prepare(self.stage, grant, self.attempt_ended)
         except OSError as error:
             return replica.not_started(f"could not start {replica.name}: {error.strerror}", None)
         return ""
@@ -125,7 +137,21 @@ class Launch:
         self.on_start(replica)
         return ""
 
-    def _attempt_ended(self, replica: Replica) -> None:
+    def fly(self, crew: Sequence[tuple[Replica, Grant]]) -> None:
+        """Start replicas in containers; what becomes of them is told by and by."""
+        from wherry.schedulers.local.flight import Flight
+
+        Flight(self, crew, self.after_lost_start, self.after_landing).begin()
+
+    def after_lost_start(self, replica: Replica) -> None:
+        """Decide what follows when a container could not be started."""
+        raise NotImplementedError
+
+    def after_landing(self) -> None:
+        """Take note that all containers that were starting run now, or do not."""
+
+    def attempt_ended(self, replica: Replica) -> None:
+        """Take note that an attempt is over."""
         self.running -= 1
         self.on_end(replica)
         self.after(replica)
@@ -160,7 +186,9 @@ class ArrayLaunch(Launch):
                     self.on_wait(f"waits for {_ask(role['cores'], role['gpus'])} of this machine")
                 return
             replica = self._queue.popleft()
-            if self.start(replica, grant):
+            if replica.in_container:
+                self.fly([(replica, grant)])
+            elif self.start(replica, grant):
                 self.on_end(replica)
                 self._settle(replica)
 
@@ -182,6 +210,12 @@ class ArrayLaunch(Launch):
         if not self.stopping:
             self.begin()
 
+    def after_lost_start(self, replica: Replica) -> None:
+        """Count it as failed, and start another."""
+        self._settle(replica)
+        if not self.stopping:
+            self.begin()
+
     def _settle(self, replica: Replica) -> None:
         self._left -= 1
         if replica.state == FAILED and self.failure is None:
@@ -197,7 +231,6 @@ class GangLaunch(Launch):
         self._restarting = ""
         self._begun = False
         self._alone: list[Replica] = []
-        self.launch_error = ""
 
     @property
     def waiting_for_slots(self) -> bool:
@@ -223,6 +256,10 @@ class GangLaunch(Launch):
         if grants is None:
             return
         self._begun = True
+        if any(replica.in_container for replica in self.replicas):
+            self.taking_off = True
+            self.fly(list(zip(self.replicas, grants, strict=True)))
+            return
         for replica, grant in zip(self.replicas, grants, strict=True):
             self._note(replica, self.prepare(replica, grant))
         # Nothing but forks between the first and the last: every page that is written to after a
@@ -241,7 +278,7 @@ class GangLaunch(Launch):
         """Let go of the replicas that were made ready and will not be confirmed."""
         for replica in self.replicas:
             if replica.state == WAITING:
-                if replica.attempt is not None and replica.attempt.pid:
+                if replica.attempt is not None and replica.attempt.pid:  # it has been set off
                     self.confirm(replica)
                 else:
                     replica.abandon(_NOT_STARTED)
@@ -259,14 +296,31 @@ class GangLaunch(Launch):
             if grant is None:
                 return
             self._alone.pop(0)
-            if self.start(replica, grant):
+            if replica.in_container:
+                self.fly([(replica, grant)])
+            elif self.start(replica, grant):
                 self.on_end(replica)
                 self._fail(replica)
+
+    def after_lost_start(self, replica: Replica) -> None:
+        """End all, unless this one was stopped because of another."""
+        if replica.state == FAILED and self.failure is None:
+            if self.taking_off:
+                self.launch_error = f"{replica.name} {replica.why}"
+            self._fail(replica, at_once=True)
+        self._restart_if_all_ended()
+
+    def after_landing(self) -> None:
+        """Let the client hear how the launch went."""
+        self.taking_off = False
 
     def after(self, replica: Replica) -> None:
         """Decide between going on, starting again, and ending all."""
         if replica.state == FAILED and not self._restarting and not self.failure:
             self._after_failure(replica)
+        self._restart_if_all_ended()
+
+    def _restart_if_all_ended(self) -> None:
         if self._restarting and not self.running and not self.stopping:
             self._restart()
 
@@ -297,7 +351,8 @@ class GangLaunch(Launch):
     def _can_spare(self, failed: Replica) -> bool:
         """Tell whether the role still has its `min_replicas` (elastic gangs)."""
         mates = [replica for replica in self.replicas if replica.role is failed.role]
-        good = sum(replica.state in (WAITING, RUNNING, SUCCEEDED) for replica in mates)
+        alive = (WAITING, STARTING, RUNNING, SUCCEEDED)
+        good = sum(replica.state in alive for replica in mates)
         return good >= failed.role["min_replicas"] and not failed.stopped_as
 
     def _fail(self, replica: Replica, *, at_once: bool = False) -> None:

@@ -44,7 +44,7 @@ def replica_lines(
         name = FILES[stream]
         if should_tail:
             pieces = _tail_pieces(record, role, k, name, journal_path, span[0], attempt)
-            lines = _lines_of_tail(pieces, span[1])
+            lines = lines_of_tail(pieces, span[1])
         else:
             lines = _lines_so_far(record, role, k, name, span, attempt)
         for line in lines:
@@ -188,10 +188,10 @@ def _lines_so_far(
     for prefix in _prefixes(record, role, k, attempt):
         begin, end = _range_of(prefix, name, *span)
         pieces = _pieces(f"{prefix}.{name}", begin, None)
-        yield from _lines(pieces, None if end is None else end - begin)
+        yield from lines_of(pieces, None if end is None else end - begin)
 
 
-def _lines(pieces: Iterator[bytes], until: int | None) -> Iterator[bytes]:
+def lines_of(pieces: Iterator[bytes], until: int | None) -> Iterator[bytes]:
     """Cut bytes into lines; a line that begins at or behind ``until`` is left out."""
     kept, position = [b""], 0
     for piece in pieces:
@@ -326,7 +326,7 @@ def _tail_pieces(
             current.close()
 
 
-def _lines_of_tail(pieces: Iterator[bytes | None], until: float | None) -> Iterator[bytes]:
+def lines_of_tail(pieces: Iterator[bytes | None], until: float | None) -> Iterator[bytes]:
     """Cut a growing log into lines; a progress bar's unfinished line is handed out in parts."""
     kept = b""
     for piece in pieces:

@@ -127,6 +127,15 @@ class _Fold:
         self.state = _APP_STATES[event["e"]]
         self.msg = event.get("why", "")
 
+    def waiting(self, event: Mapping[str, Any]) -> None:
+        if self.state is AppState.RUNNING:
+            self.msg = event["why"]  # Something runs; it is its Engine that is waited for.
+        else:
+            self.moved(event)
+
+    def resumed(self, _: Mapping[str, Any]) -> None:
+        self.msg = ""
+
     def started(self, event: Mapping[str, Any]) -> None:
         self.moved(event)
         self.started_at = self.started_at or event["t"]
@@ -208,7 +217,8 @@ class _Fold:
 
 _HANDLERS = {
     "supervising": _Fold.moved,
-    "waiting": _Fold.moved,
+    "waiting": _Fold.waiting,
+    "resumed": _Fold.resumed,
     "started": _Fold.started,
     "ended": _Fold.ended,
     "queued": _Fold.queued,

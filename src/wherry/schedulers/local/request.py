@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 from wherry.errors import InvalidSpecError, LaunchError, nearest, unknown
 from wherry.schedulers.local.gpus import gpu_pool
+from wherry.schedulers.local.host_client import call_plan
+from wherry.schedulers.shipping import FOLDER_KEY
 from wherry.specs.app import AppDef, RetryPolicy, RetryScope, Role
 from wherry.specs.handles import parse_app_handle
 from wherry.specs.macro import macros
@@ -21,9 +23,12 @@ from wherry.specs.plain import to_plain
 
 if TYPE_CHECKING:
     from wherry.schedulers.local.images import ImageProvider
-    from wherry.schedulers.local.plan import RolePlan
+    from wherry.schedulers.local.plan import CallPlan, RolePlan
 
 RANK0_ENV = "WHERRY_RANK0_HOST"
+SUPERVISED = ("local_cwd", "local_dir", "local_docker")
+"""The schedulers whose apps are supervised on this machine, and can wait for each other."""
+
 _DIGITS = "0123456789abcdefghjkmnpqrstvwxyz"
 _TIME_DIGITS = 9
 _RANDOM_DIGITS = 4
@@ -94,6 +99,7 @@ class RoleRequest:
         gpus: how many GPUs each replica is given.
         ulimits: limit → soft and hard value.
         secrets: variable → ``env:NAME`` or ``file:PATH``.
+        call: the function call that the program runs, when a fork may run it instead.
     """
 
     name: str
@@ -108,6 +114,7 @@ class RoleRequest:
     gpus: int = 0
     ulimits: dict[str, tuple[int, int]] = field(default_factory=dict)
     secrets: dict[str, str] = field(default_factory=dict)
+    call: CallPlan | None = None
 
 
 @dataclass
@@ -185,7 +192,7 @@ def make_request(
         depends_on=list(app.depends_on),
     )
     for handle in app.depends_on:
-        _require_local(handle)
+        require_local(handle)
     return request, [warning for role in app.roles for warning in _warnings(role, app)]
 
 
@@ -218,7 +225,8 @@ def _make_role(
     provider: ImageProvider,
     paths: list[str],
 ) -> RoleRequest:
-    img_root = provider.fetch_role(role)
+    workspace = str(role.metadata.get(FOLDER_KEY, ""))
+    img_root = workspace or provider.fetch_role(role)
     values = macros.Values(img_root, app_id, None, RANK0_ENV)
     param = provider.get_replica_param(img_root, values.apply_to_role(role))
     env = dict(param.env)
@@ -227,18 +235,13 @@ def _make_role(
     for name in role.ulimits:
         if name not in _LIMITS:
             raise InvalidSpecError(unknown(f"ulimit of role {role.name!r}:", name, _LIMITS))
-    for name, reference in role.secrets.items():
-        if not reference.startswith(("env:", "file:")):
-            raise InvalidSpecError(
-                f"role {role.name!r}: the secret {name} is kept at {reference!r}; on this machine "
-                "secrets are env:NAME or file:PATH"
-            )
+    check_secrets(role)
     return RoleRequest(
         name=role.name,
         replicas=role.num_replicas,
         args=list(param.args),
         env=env,
-        cwd=param.cwd or os.getcwd(),
+        cwd=workspace or param.cwd or os.getcwd(),
         min_replicas=role.min_replicas or role.num_replicas,
         max_retries=role.max_retries,
         retry_policy=role.retry_policy,
@@ -246,7 +249,22 @@ def _make_role(
         gpus=role.resource.gpu if cfg["auto_set_cuda_visible_devices"] else 0,
         ulimits=dict(role.ulimits),
         secrets=dict(role.secrets),
+        call=call_plan(role.metadata),
     )
+
+
+def check_secrets(role: Role) -> None:
+    """Refuse a secret that is kept where this machine cannot read it.
+
+    Raises:
+        InvalidSpecError: there is one.
+    """
+    for name, reference in role.secrets.items():
+        if not reference.startswith(("env:", "file:")):
+            raise InvalidSpecError(
+                f"role {role.name!r}: the secret {name} is kept at {reference!r}; on this machine "
+                "secrets are env:NAME or file:PATH"
+            )
 
 
 def _warnings(role: Role, app: AppDef) -> Iterable[str]:
@@ -263,11 +281,17 @@ def _warnings(role: Role, app: AppDef) -> Iterable[str]:
         )
 
 
-def _require_local(handle: str) -> None:
+def require_local(handle: str) -> None:
+    """Refuse a dependency on an app that has no record on this machine.
+
+    Raises:
+        InvalidSpecError: it is one.
+    """
     scheduler = parse_app_handle(handle).scheduler
-    if scheduler not in ("local_cwd", "local_dir"):
+    if scheduler not in SUPERVISED:
         raise InvalidSpecError(
-            f"a local app can depend on apps of this machine (local_cwd, local_dir), not {handle!r}"
+            f"a local app can depend on apps of this machine ({', '.join(SUPERVISED)}), "
+            f"not {handle!r}"
         )
 
 
@@ -284,7 +308,7 @@ def role_plan(role: RoleRequest) -> RolePlan:
     """
     env = {
         **role.env,
-        **{name: _secret(role.name, name, ref) for name, ref in role.secrets.items()},
+        **{name: read_secret(role.name, name, ref) for name, ref in role.secrets.items()},
     }
     if not os.path.isdir(role.cwd):
         raise LaunchError(f"role {role.name!r}: the folder {role.cwd!r} does not exist")
@@ -302,6 +326,8 @@ def role_plan(role: RoleRequest) -> RolePlan:
         "cores": role.cores,
         "gpus": role.gpus,
         "limits": [(_LIMITS[name], *pair) for name, pair in role.ulimits.items()],
+        "container": None,
+        "call": role.call,
     }
 
 
@@ -388,7 +414,17 @@ def _what_is_wrong(path: str) -> str:
     return f"no program {path!r}{hint}"
 
 
-def _secret(role: str, name: str, reference: str) -> str:
+def read_secret(role: str, name: str, reference: str) -> str:
+    """Read a secret where it is kept.
+
+    Args:
+        role: whose it is, for the message.
+        name: the variable that it will be in.
+        reference: ``env:NAME`` or ``file:PATH``.
+
+    Raises:
+        LaunchError: it is not there.
+    """
     kind, _, place = reference.partition(":")
     if kind == "env":
         if place not in os.environ:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from typing import Any
 
 from wherry.engine import processes
 from wherry.engine.signals import SIGKILL
@@ -20,6 +21,7 @@ from wherry.schedulers.local.record import (
 
 _TRIES = 200
 _PAUSE = 0.01
+_ENGINE_PATIENCE = 2.0
 
 
 def settle_if_lost(record: Record, journal_path: str) -> bool:
@@ -56,6 +58,7 @@ def settle_as_writer(fd: int, directory: str, journal_path: str, why: str) -> No
     if record is None or any(event["e"] == "finished" for event in past):
         return
     _kill_survivors(record.app_id)
+    _end_containers(record.app_id, past)
     why = why or (LOST if past else NEVER_LAUNCHED)
     cancelling = next((event for event in past if event["e"] == "cancelling"), None)
     state, why = ("CANCELLED", cancelling["why"]) if cancelling else ("FAILED", why)
@@ -65,6 +68,15 @@ def settle_as_writer(fd: int, directory: str, journal_path: str, why: str) -> No
     log.sync()
     line = encode({"e": "ended", "handle": record.handle, "state": state, "t": now, "msg": why})
     journal.append(journal_path, line)
+
+
+def _end_containers(app_id: str, past: list[dict[str, Any]]) -> None:
+    """Kill what runs of an app in containers, and remove its network."""
+    address = next((event["engine"] for event in past if event.get("engine")), "")
+    if address:
+        from wherry.engine.docker.sweeping import end_app
+
+        end_app(address, app_id, patience=_ENGINE_PATIENCE)
 
 
 def _kill_survivors(app_id: str) -> None:

@@ -19,13 +19,14 @@ from wherry.engine.output import OpenFiles
 from wherry.engine.slots import Slots
 from wherry.schedulers import journal
 from wherry.schedulers.local.dependencies import Dependencies
-from wherry.schedulers.local.events import CONTROL_FILE, EventLog, encode
+from wherry.schedulers.local.events import CONTROL_FILE, READ, EventLog, encode
 from wherry.schedulers.local.launching import ArrayLaunch, GangLaunch
 from wherry.schedulers.local.plan import DETACH, READY
 from wherry.schedulers.local.replica import CANCELLED, FAILED, SUCCEEDED, Replica, Stage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from wherry.engine.docker.calls import Reply
     from wherry.schedulers.local.launching import Launch
     from wherry.schedulers.local.plan import Plan
 
@@ -36,6 +37,8 @@ _EVENTS_RETRY = 0.25
 _EVENTS_PATIENCE = 30.0
 _FDS_APART = 80
 _FDS_PER_REPLICA = 5
+_NO_NETWORK, _IN_THE_MAKING, _MADE = range(3)
+_CONFLICT = 409
 
 
 class Supervisor:
@@ -63,11 +66,22 @@ class Supervisor:
         self._watch: kernel.Watch | None = None
         self._dependencies = Dependencies(plan["depends_on"])
         self._launch = self._make_launch()
+        self._network_state = _NO_NETWORK
+        self._problem = ""
+        self._under_way = False
 
     def run(self) -> None:
         """Run the app until it has finished and all is written down."""
         kernel.become_subreaper()
-        self._events.write("supervising", pid=os.getpid(), boot=_boot_id())
+        engine = self._plan["engine"]
+        self._events.write(
+            "supervising",
+            pid=os.getpid(),
+            boot=_boot_id(),
+            **({"engine": engine["address"]} if engine else {}),
+        )
+        # Whoever finds no word of it here may start it again.
+        self._events.flush()
         problem = self._prepare()
         if problem:
             self._finish(FAILED, problem)
@@ -75,15 +89,20 @@ class Supervisor:
             return
         self._listen()
         self._proceed()
-        self._loop.run_until(lambda: self._launch.over, self._events.flush)
+        self._loop.run_until(lambda: self._launch.over, self._between_rounds)
+        self._launch.stage.close()
         if self._family.has_orphans():
             processes.kill_descendants()
+        if not self._launch_error():
+            self._accept()
         self._finish(*self._verdict())
+        self._clear_engine()
         self._tell(self._launch_error())
 
     def _make_launch(self) -> Launch:
         kind = ArrayLaunch if self._plan["array"] else GangLaunch
         stage = Stage(self._plan, self._loop, self._family, OpenFiles())
+        stage.on_trouble = self._on_trouble
         return kind(
             stage,
             self._slots,
@@ -163,12 +182,49 @@ class Supervisor:
             self._launch.stop(self._dependencies.failed, 0)
         elif unmet:
             self._on_wait(f"waits for {unmet}")
-        else:
+        elif self._has_network():
             self._launch.begin()
+        else:
+            return
         if unmet or self._launch.waiting_for_slots:
             self._look_again_on_change()
-        if not self._launch_error():
+        self._under_way = True
+
+    def _between_rounds(self) -> None:
+        """Tell what can be told: to the client, and to the record."""
+        if self._under_way and not self._launch.taking_off and not self._launch_error():
             self._accept()
+        self._events.flush()
+
+    def _has_network(self) -> bool:
+        """Tell whether the app's network is there; have it made, if not."""
+        engine = self._plan["engine"]
+        if engine is None or not engine["own_network"] or self._network_state == _MADE:
+            return True
+        if self._network_state == _NO_NETWORK:
+            self._network_state = _IN_THE_MAKING
+            body = {"Name": engine["network"], "CheckDuplicate": True, "Labels": engine["labels"]}
+            calls = self._launch.stage.engine_calls()
+            calls.ask("POST", "/networks/create", self._on_network, body=body)
+        return False
+
+    def _on_network(self, reply: Reply) -> None:
+        if reply.ok or reply.status == _CONFLICT:  # It is there, by a request that was repeated.
+            self._network_state = _MADE
+            self._proceed()
+        else:
+            self._problem = f"its network could not be made: {reply.words}"
+            self._launch.stop(self._problem, 0)
+
+    def _clear_engine(self) -> None:
+        """Remove the app's network, and after a start that failed its containers too."""
+        engine = self._plan["engine"]
+        rolled_back = self._ready >= 0 and bool(self._launch_error())
+        if engine is None or not (rolled_back or engine["own_network"]):
+            return
+        from wherry.engine.docker.sweeping import end_app
+
+        end_app(engine["address"], self._plan["app_id"], remove=rolled_back)
 
     def _accept(self) -> None:
         """Tell the client, and the ledger, that the app is under way."""
@@ -204,6 +260,7 @@ class Supervisor:
     def _on_start(self, replica: Replica) -> None:
         attempt = replica.attempt
         gpus = ",".join(replica.grant.gpus.values()) if replica.grant else ""
+        container = getattr(attempt, "container_id", "")
         self._events.write(
             "started",
             role=replica.role["name"],
@@ -211,6 +268,7 @@ class Supervisor:
             n=replica.number,
             pid=attempt.pid if attempt else 0,
             **({"gpus": gpus} if gpus else {}),
+            **({"container": container} if container else {}),
         )
 
     def _on_end(self, replica: Replica) -> None:
@@ -224,6 +282,7 @@ class Supervisor:
             state=replica.state,
             why=replica.why,
             **({"error": replica.error} if replica.error else {}),
+            **({"oom": True} if replica.out_of_memory else {}),
         )
 
     def _on_queue(self, replica: Replica) -> None:
@@ -233,6 +292,14 @@ class Supervisor:
         if why != self._last_wait:
             self._last_wait = why
             self._events.write("waiting", why=why)
+
+    def _on_trouble(self, why: str) -> None:
+        """Hear that the Engine is waited for, or that it is back."""
+        if why:
+            self._on_wait(why)
+        elif self._last_wait:
+            self._last_wait = ""
+            self._events.write("resumed")
 
     def _on_restart(self, why: str) -> None:
         self._events.write("restarting", why=why)
@@ -254,6 +321,20 @@ class Supervisor:
             verb, _, reason = line.partition("\t")
             if verb in ("cancel", "kill"):
                 self._cancel(reason or "cancelled", kill=verb == "kill")
+            elif verb == READ:
+                self._read_for(*reason.partition(" ")[::2])
+
+    def _read_for(self, pid: str, answer: str) -> None:
+        """Read what an attempt has written so far, and tell it that all is in its log."""
+        attempt = self._family.programs.get(int(pid)) if pid.isdigit() else None
+        if attempt is not None:
+            attempt.drain()
+        try:
+            fd = os.open(answer, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        except OSError:
+            return  # It is gone.
+        os.write(fd, b"!")
+        os.close(fd)
 
     def _on_attach(self) -> None:
         """Hear the client's last word, or its silence."""
@@ -285,8 +366,8 @@ class Supervisor:
     def _verdict(self) -> tuple[str, str]:
         """Say how the app as a whole ended, and why."""
         replicas = self._launch.replicas
-        if self._dependencies.failed:
-            return FAILED, self._dependencies.failed
+        if self._dependencies.failed or self._problem:
+            return FAILED, self._dependencies.failed or self._problem
         if self._cancel_reason and any(r.state == CANCELLED for r in replicas):
             return CANCELLED, self._cancel_reason
         failure = self._launch.failure
@@ -313,7 +394,7 @@ class Supervisor:
             time.sleep(_EVENTS_RETRY)
 
     def _launch_error(self) -> bytes:
-        error = getattr(self._launch, "launch_error", "")
+        error = self._problem or self._launch.launch_error
         return error.encode(errors="surrogateescape")
 
     def _tell(self, message: bytes) -> None:
