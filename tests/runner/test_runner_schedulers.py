@@ -49,7 +49,13 @@ def runner():
 def test_the_built_in_schedulers_come_first(install, runner):
     install("acme", "acme_good", GOOD, acme="acme_good:create")
 
-    assert runner.scheduler_backends() == ["local_cwd", "local_dir", "aws_batch", "acme"]
+    assert runner.scheduler_backends() == [
+        "local_cwd",
+        "local_dir",
+        "local_docker",
+        "aws_batch",
+        "acme",
+    ]
     assert runner.scheduler("local_dir").backend == "local_dir"
 
 
@@ -86,7 +92,14 @@ def test_a_plugin_that_fails_breaks_nothing_else(install, runner, text, point, w
     install("acme", "acme_bad", text, bad=point)
     install("zeta", "zeta_good", GOOD, zeta="zeta_good:create")
 
-    assert runner.scheduler_backends() == ["local_cwd", "local_dir", "aws_batch", "bad", "zeta"]
+    assert runner.scheduler_backends() == [
+        "local_cwd",
+        "local_dir",
+        "local_docker",
+        "aws_batch",
+        "bad",
+        "zeta",
+    ]
     assert runner.list() == []
     assert len(runner.problems) == 1
     assert "scheduler bad of plug-in acme (acme_bad:create)" in runner.problems[0]
@@ -102,7 +115,13 @@ def test_a_name_that_is_taken_stays_with_its_first_owner(install, runner):
     install("acme", "acme_good", GOOD, local_cwd="acme_good:create", both="acme_good:create")
     install("zeta", "zeta_good", GOOD, both="zeta_good:create")
 
-    assert runner.scheduler_backends() == ["local_cwd", "local_dir", "aws_batch", "both"]
+    assert runner.scheduler_backends() == [
+        "local_cwd",
+        "local_dir",
+        "local_docker",
+        "aws_batch",
+        "both",
+    ]
     assert runner.problems == [
         "plug-ins acme and zeta both offer scheduler both; acme's is used",
         "plug-in acme offers scheduler local_cwd, which is built in; the built-in one is used",

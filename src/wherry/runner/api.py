@@ -12,20 +12,21 @@ from typing import TYPE_CHECKING, Any
 
 from wherry.errors import ConfigError, UnknownAppError, UsageError, WaitTimeout, unknown
 from wherry.runner.schedulers import DEFAULT, SchedulerTable
-from wherry.schedulers.api import ListFilter
+from wherry.schedulers.api import ListFilter, Scheduler
 from wherry.specs.handles import AppHandle, make_app_handle, parse_app_handle
 
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from wherry.runner.clearing import Cleared
     from wherry.runner.config import Config
     from wherry.runner.index import AppIndex
     from wherry.runner.schedulers import SchedulerFactory
+    from wherry.runner.workspaces import Workspace
     from wherry.schedulers.api import (
         AppDryRunInfo,
         DescribeAppResponse,
         ListAppResponse,
-        Scheduler,
         Stream,
     )
     from wherry.specs.app import AppDef
@@ -125,6 +126,9 @@ class Runner:
         app: AppDef,
         scheduler: str | None = None,
         cfg: Mapping[str, CfgVal] | None = None,
+        *,
+        workspace: Workspace | None = None,
+        snapshot: bool = False,
     ) -> str:
         """Start an app.
 
@@ -132,6 +136,11 @@ class Runner:
             app: what to run; it is not changed.
             scheduler: where; the configuration's choice, or this machine, when ``None``.
             cfg: run options, laid over the configuration's.
+            workspace: the folder of code that goes along, or several laid over each other (of one
+                role alone: ``ROLE=FOLDER``, or a mapping); the configuration's when ``None``, none
+                when empty.
+            snapshot: on this machine, run in a copy of the workspace as it is now, and not in the
+                folder itself.
 
         Returns:
             The app's handle.
@@ -140,7 +149,9 @@ class Runner:
             UsageError: the app, the scheduler or an option cannot be right.
             LaunchError: it was not started, and nothing was left behind.
         """
-        return self.schedule(self.dryrun(app, scheduler, cfg))
+        return self.schedule(
+            self.dryrun(app, scheduler, cfg, workspace=workspace, snapshot=snapshot)
+        )
 
     def run_component(
         self,
@@ -148,13 +159,16 @@ class Runner:
         args: Sequence[str] = (),
         scheduler: str | None = None,
         cfg: Mapping[str, CfgVal] | None = None,
+        *,
+        workspace: Workspace | None = None,
+        snapshot: bool = False,
     ) -> str:
         """Start the app that a component makes of words, as on the command line.
 
         Args:
             component: such as ``utils.echo`` or ``train.py:job``.
             args: its options, then the program's own arguments.
-            scheduler, cfg: as for `run`.
+            scheduler, cfg, workspace, snapshot: as for `run`.
 
         Returns:
             The app's handle.
@@ -162,26 +176,45 @@ class Runner:
         Raises:
             ComponentError: there is no such component, or it does not take these words.
         """
-        return self.schedule(self.dryrun_component(component, args, scheduler, cfg))
+        return self.schedule(
+            self.dryrun_component(
+                component, args, scheduler, cfg, workspace=workspace, snapshot=snapshot
+            )
+        )
 
     def dryrun(
         self,
         app: AppDef,
         scheduler: str | None = None,
         cfg: Mapping[str, CfgVal] | None = None,
+        *,
+        workspace: Workspace | None = None,
+        snapshot: bool = False,
     ) -> AppDryRunInfo[Any]:
-        """Make the request that would be sent, and start nothing.
+        """Make the request that would be sent, and start nothing; no code is sent or built either.
 
         Args:
-            app, scheduler, cfg: as for `run`.
+            app, scheduler, cfg, workspace, snapshot: as for `run`.
 
         Returns:
             The request, which may be edited and given to `schedule`.
+
+        Raises:
+            WorkspaceError: a folder of code cannot be shipped.
         """
         name = self.default_scheduler() if scheduler is None else scheduler
         chosen = self.scheduler(name)
         chosen.check(app)
-        return chosen.submit_dryrun(app, self._options(name, chosen.run_opts(), cfg or {}))
+        options = self._options(name, chosen.run_opts(), cfg or {})
+        folders = self._workspace(chosen) if workspace is None else workspace
+        if not folders:
+            if snapshot:
+                raise UsageError("a snapshot is made of a workspace; name a folder")
+            return chosen.submit_dryrun(app, options)
+        from wherry.runner.workspaces import dryrun_with
+
+        limit = self.config.workspace_limit()
+        return dryrun_with(chosen, app, options, folders, snapshot=snapshot, limit=limit)
 
     def dryrun_component(
         self,
@@ -189,9 +222,13 @@ class Runner:
         args: Sequence[str] = (),
         scheduler: str | None = None,
         cfg: Mapping[str, CfgVal] | None = None,
+        *,
+        workspace: Workspace | None = None,
+        snapshot: bool = False,
     ) -> AppDryRunInfo[Any]:
-        """Make the request for the app of a component, and start nothing."""
-        return self.dryrun(self.build(component, args), scheduler, cfg)
+        """Make the request for the app of a component, and start nothing; see `dryrun`."""
+        app = self.build(component, args)
+        return self.dryrun(app, scheduler, cfg, workspace=workspace, snapshot=snapshot)
 
     def build(self, component: str, args: Sequence[str] = ()) -> AppDef:
         """Make the app of a component, with the configuration's defaults for its options.
@@ -214,10 +251,27 @@ class Runner:
         defaults = {name: setting.value for name, setting in settings.items()}
         return components.build(found, args, defaults=defaults)
 
+    def settled(self, dryrun_info: AppDryRunInfo[Any]) -> AppDryRunInfo[Any]:
+        """Look up what a dry run could not know, before scheduling; see `Scheduler.settled`."""
+        ready = self.scheduler(dryrun_info.scheduler).settled(dryrun_info)
+        if ready is not dryrun_info:
+            ready.shipments = dryrun_info.shipments
+            ready.preparations = dryrun_info.preparations
+        return ready
+
     def schedule(self, dryrun_info: AppDryRunInfo[Any]) -> str:
-        """Start what a dry run made, edited or not; returns the app's handle."""
+        """Start what a dry run made, edited or not; returns the app's handle.
+
+        Code that goes along is sent, copied or built first.
+        """
         name = dryrun_info.scheduler
-        return make_app_handle(name, self.name, self.scheduler(name).schedule(dryrun_info))
+        scheduler = self.scheduler(name)
+        if dryrun_info.preparations:
+            from wherry.runner.workspaces import prepared
+
+            with prepared(scheduler, dryrun_info) as ready:
+                return make_app_handle(name, self.name, scheduler.schedule(ready))
+        return make_app_handle(name, self.name, scheduler.schedule(dryrun_info))
 
     def resolve(self, handle: str) -> AppHandle:
         """Find the app that a handle, an app id, or the beginning of one means.
@@ -369,7 +423,25 @@ class Runner:
         Raises:
             UsageError: a state in which an app has not ended.
         """
-        return self._index().prune(older_than, frozenset(states), dry_run=dry_run)
+        apps = self._index().prune(older_than, frozenset(states), dry_run=dry_run)
+        if not dry_run:
+            from wherry.runner.snapshots import remove_unused
+
+            remove_unused()
+        return apps
+
+    def clear(self, older_than: float | None = None, *, dry_run: bool = False) -> Cleared:
+        """Remove what shipped code has left behind: images, names that pushes gave, caches.
+
+        What a container or a record needs stays.
+
+        Args:
+            older_than: only what was made, or last read, so many seconds ago.
+            dry_run: only tell what it is.
+        """
+        from wherry.runner.clearing import clear
+
+        return clear(older_than, dry_run=dry_run)
 
     def rebuild_ledger(self) -> int:
         """Make the ledger again from the apps' own records; returns how many apps it holds."""
@@ -421,6 +493,18 @@ class Runner:
         configured = {name: setting.value for name, setting in settings.items()}
         given = {name: value for name, value in cfg.items() if value is not None}
         return opts.resolve({**configured, **given})
+
+    def _workspace(self, scheduler: Scheduler[Any]) -> Workspace:
+        """Return the configured workspace, where a scheduler takes one."""
+        found = self.config.workspace()
+        if found is None:
+            return ()
+        if type(scheduler).shipping is Scheduler.shipping and not scheduler.workspace_mode:
+            self._problems.append(
+                f"{found.source}: {scheduler.backend} takes no workspace; it is not used"
+            )
+            return ()
+        return found.value
 
     def _note_unknown_sections(self) -> None:
         """Tell of a section for a scheduler that is not here: a typo, or not installed."""

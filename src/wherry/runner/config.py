@@ -92,6 +92,43 @@ class Config:
             )
         return Setting(word.value.lower() in TRUE_WORDS, word.where)
 
+    def workspace(self) -> Setting[tuple[str, ...]] | None:
+        """Return the folders of code that go along with apps, or ``None`` when nobody says.
+
+        In a file, they are meant from the file's own folder.
+        """
+        word = self._variable("WHERRY_RUN_WORKSPACE")
+        if word is not None:
+            return Setting(tuple(filter(None, word.value.split(","))), word.where)
+        for file in self._files():
+            if "workspace" in file.run:
+                from wherry.runner.config_folders import read_folders
+
+                folders = read_folders(file.run["workspace"], os.path.dirname(file.path))
+                return Setting(folders, _in_file(file, ("run", "workspace")))
+        return None
+
+    def workspace_limit(self) -> Setting[str] | None:
+        """Return how large a workspace may be, or ``None`` when nobody says."""
+        return self._variable("WHERRY_WORKSPACE_LIMIT") or self._run("workspace_limit")
+
+    def executor(self) -> dict[str, Setting[Any]]:
+        """Return what is said of the executor that function calls use when none is named.
+
+        ``kind`` is which one; all else are its arguments. `WHERRY_EXECUTOR` names another kind,
+        for which a file's arguments do not count.
+        """
+        settings: dict[str, Setting[Any]] = {
+            name: Setting(value, _in_file(file, ("executor", name)))
+            for file in reversed(self._files())
+            for name, value in file.executor.items()
+        }
+        word = self._variable("WHERRY_EXECUTOR")
+        if word is None:
+            return settings
+        same = "kind" in settings and settings["kind"].value == word.value
+        return {**(settings if same else {}), "kind": word}
+
     def options(
         self,
         scheduler: str,
@@ -230,6 +267,11 @@ def template(schedulers: Mapping[str, runopts]) -> str:
         f"#scheduler = {_toml(next(iter(schedulers), 'local_cwd'))}",
         "# Whether `wherry run` returns at once and leaves the app running. WHERRY_DETACH.",
         "#detach = false",
+        "# The folder of code that goes along with apps, from this file's folder; or a list of",
+        "# them, laid over each other; ROLE=FOLDER for one role. WHERRY_RUN_WORKSPACE.",
+        '#workspace = "."',
+        "# The most that it may have; none for no limit. WHERRY_WORKSPACE_LIMIT.",
+        '#workspace_limit = "512MiB"',
     ]
     for name, opts in schedulers.items():
         lines += ["", f"[scheduler.{_key(name)}]"]
@@ -237,6 +279,11 @@ def template(schedulers: Mapping[str, runopts]) -> str:
         for option_name, option in opts:
             lines += _explained(option_name, option)
     lines += [
+        "",
+        "# The executor of wherry.submit and wherry.map_array: local, docker, aws_batch or debug,",
+        "# and its arguments. WHERRY_EXECUTOR names the kind.",
+        "#[executor]",
+        '#kind = "local"',
         "",
         "# Options of a component that hold unless the command line gives them.",
         '#[component."utils.echo"]',

@@ -76,12 +76,13 @@ class AppIndex:
         if not unindexed and (scheduler is None or not asked):
             try:
                 found += self._from_ledger(scheduler, chosen)
+                found += self._unrecorded(scheduler, chosen)
             except LedgerUnavailableError as error:
                 self._note_no_ledger(error)
                 asked = names
         for name in asked:
             found += self._asked(name, chosen, must_answer=scheduler is not None)
-        if asked:
+        if asked or scheduler is not None:
             found.sort(key=lambda app: app.created_at or 0, reverse=True)
         return found[: chosen.limit]
 
@@ -143,7 +144,7 @@ class AppIndex:
             raise UsageError(
                 f"apps that are {state} have not ended and cannot be pruned; cancel them first"
             )
-        apps = self.apps(None, ListFilter(states=states))
+        apps = [*self.apps(None, ListFilter(states=states)), *self._leftovers()]
         chosen = prunable(apps, older_than=older_than, states=states, now=time.time())
         if dry_run:
             return chosen
@@ -227,11 +228,32 @@ class AppIndex:
         return found or [
             (app.app_id, app.app_handle)
             for app in self.apps(None, ListFilter())
-            if app.app_id.startswith(text)
+            if app.app_id.startswith(text) or _without_queue(app.app_id).startswith(text)
         ]
 
     def _newest(self) -> list[ListAppResponse]:
         return self.apps(None, ListFilter(limit=_SUGGESTED_FROM))
+
+    def _unrecorded(self, scheduler: str | None, chosen: ListFilter) -> list[ListAppResponse]:
+        """List what the one scheduler that was named knows besides our own records."""
+        if scheduler is None:
+            return []
+        try:
+            found = [*self._schedulers.get(scheduler).unrecorded()]
+        except WherryError as error:
+            self._note(_cannot(scheduler, "list what has no record here", error))
+            return []
+        return [app for app in found if chosen.accepts(app)]
+
+    def _leftovers(self) -> list[ListAppResponse]:
+        """List what is left of apps whose records are gone; where nobody can tell, nothing."""
+        found: list[ListAppResponse] = []
+        for name in self._schedulers.names():
+            try:
+                found += self._schedulers.get(name).unrecorded(own=True)
+            except Exception:  # noqa: BLE001, S112 — another package's scheduler, or no Engine here
+                continue
+        return found
 
     def _remove(self, app: ListAppResponse) -> bool:
         name = _scheduler_of(app)
@@ -256,6 +278,11 @@ class AppIndex:
 
     def _note(self, problem: str) -> None:
         self._problems.append(problem)
+
+
+def _without_queue(app_id: str) -> str:
+    """Return the part of an id that Wherry has chosen; AWS Batch's begin with the queue."""
+    return app_id.rpartition(":")[2]
 
 
 def _scheduler_of(app: ListAppResponse) -> str:

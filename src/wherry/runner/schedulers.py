@@ -27,6 +27,7 @@ DEFAULT = "local_cwd"
 BUILT_IN = {
     "local_cwd": "wherry.schedulers.local:create_cwd_scheduler",
     "local_dir": "wherry.schedulers.local:create_dir_scheduler",
+    "local_docker": "wherry.schedulers.docker:create_scheduler",
     "aws_batch": "wherry.schedulers.aws_batch:create_scheduler",
 }
 """Where each built-in scheduler's factory is; loaded when the scheduler is first used."""

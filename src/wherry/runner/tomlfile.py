@@ -17,9 +17,11 @@ if TYPE_CHECKING:
 
 NAME = "wherry.toml"
 
-RUN_KEYS: dict[str, tuple[type, str]] = {
+RUN_KEYS: dict[str, tuple[type | tuple[type, ...], str]] = {
     "scheduler": (str, "the name of a scheduler, as text"),
     "detach": (bool, "true or false"),
+    "workspace": ((str, list), "a folder, as text, or a list of such"),
+    "workspace_limit": (str, 'an amount of bytes, as text, such as "2GiB", or "none"'),
 }
 """What ``[run]`` may hold: type, and the words for it."""
 
@@ -43,6 +45,7 @@ class ConfigFile:
         self.run: Mapping[str, Any] = self._table(("run",))
         self.schedulers = self._tables("scheduler")
         self.components = self._tables("component")
+        self.executor: Mapping[str, Any] = self._table(("executor",))
         self._check()
 
     def place(self, *keys: str) -> str:
@@ -91,7 +94,7 @@ class ConfigFile:
         if key not in RUN_KEYS:
             self.refuse(("run", key), unknown("key of [run]", key, RUN_KEYS))
         wanted, words = RUN_KEYS[key]
-        if not isinstance(value, wanted):
+        if not isinstance(value, wanted) or not _is_text(value):
             self.refuse(("run", key), f"{key} of [run] takes {words}, not {_shown(value)}")
 
     def _check_option(self, keys: tuple[str, ...], value: object) -> None:
@@ -114,7 +117,12 @@ class ConfigFile:
         )
 
 
-_SECTIONS = ("component", "run", "scheduler")
+def _is_text(value: object) -> bool:
+    """Tell whether a list, if it is one, is one of texts."""
+    return not isinstance(value, list) or all(isinstance(item, str) for item in value)
+
+
+_SECTIONS = ("component", "executor", "run", "scheduler")
 
 
 def project_file(folder: str) -> str | None:
