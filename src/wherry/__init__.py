@@ -14,6 +14,19 @@ if TYPE_CHECKING:
 
     from wherry import emulator, errors, specs
     from wherry.errors import WherryError
+    from wherry.functions import (
+        AWSBatchExecutor,
+        DebugExecutor,
+        Deps,
+        DockerExecutor,
+        Escalate,
+        LocalExecutor,
+        job,
+        jobs,
+        map_array,
+        submit,
+        using,
+    )
     from wherry.runner import Runner, get_runner
     from wherry.specs import (
         AppDef,
@@ -42,6 +55,22 @@ _HOMES = {
     "specs": "wherry.specs",
     **dict.fromkeys(
         (
+            "AWSBatchExecutor",
+            "DebugExecutor",
+            "Deps",
+            "DockerExecutor",
+            "Escalate",
+            "LocalExecutor",
+            "job",
+            "jobs",
+            "map_array",
+            "submit",
+            "using",
+        ),
+        "wherry.functions",
+    ),
+    **dict.fromkeys(
+        (
             "AppDef",
             "AppHandle",
             "AppState",
@@ -63,12 +92,18 @@ _HOMES = {
 }
 
 __all__ = [
+    "AWSBatchExecutor",
     "AppDef",
     "AppHandle",
     "AppState",
     "AppStatus",
     "BindMount",
+    "DebugExecutor",
+    "Deps",
     "DeviceMount",
+    "DockerExecutor",
+    "Escalate",
+    "LocalExecutor",
     "Resource",
     "RetryPolicy",
     "Role",
@@ -79,12 +114,17 @@ __all__ = [
     "emulator",
     "errors",
     "get_runner",
+    "job",
+    "jobs",
     "macros",
+    "map_array",
     "named_resources",
     "parse_mounts",
     "resource",
     "runopts",
     "specs",
+    "submit",
+    "using",
 ]
 
 
