@@ -76,8 +76,8 @@ def test_options_of_a_component_in_a_file(complete: Callable) -> None:
 
 
 def test_schedulers(complete: Callable) -> None:
-    assert complete("wherry run -s local_") == ["local_cwd", "local_dir"]
-    assert complete("wherry runopts local_d") == ["local_dir"]
+    assert complete("wherry run -s local_") == ["local_cwd", "local_dir", "local_docker"]
+    assert complete("wherry runopts local_di") == ["local_dir"]
 
 
 def test_handles_of_recent_apps_and_their_roles(complete: Callable, wherry: Callable) -> None:

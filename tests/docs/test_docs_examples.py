@@ -9,8 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from support import engine
+
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text()
+PUBLIC_IMAGE = "python:3.12-slim"
 NOT_HERE = ("make demo", "make test")  # `make test` runs this very file; CI runs the demo.
 
 
@@ -21,7 +24,7 @@ def commands() -> list[tuple[str, str]]:
         for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
             command, _, output = part.partition("\n")
             if not command.startswith(NOT_HERE):
-                found.append((command, output))
+                found.append((command.replace(PUBLIC_IMAGE, "wherry-test/python"), output))
     return found
 
 
@@ -30,6 +33,7 @@ def pattern(text: str) -> str:
 
 
 def test_the_readmes_commands_print_what_it_says(tmp_path: Path) -> None:
+    engine.image("python")
     pairs = commands()
     assert len(pairs) >= 5
     # Each command has a shell of its own, and all of them know the emulator that one starts.
@@ -49,7 +53,7 @@ def test_the_readmes_commands_print_what_it_says(tmp_path: Path) -> None:
             line
             for line in answer.stdout.splitlines()
             # The handle of an attached run; the README leaves it out.
-            if "--detach" in command or not line.startswith("local_cwd://")
+            if "--detach" in command or not line.startswith(("local_cwd://", "local_docker://"))
         ]
         assert re.fullmatch(pattern(expected), "\n".join(printed), re.DOTALL), (command, printed)
 
@@ -59,7 +63,7 @@ def test_the_readmes_python_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     blocks = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
     assert blocks
     for block in blocks:
-        exec(compile(block, "README.md", "exec"), {})
+        exec(compile(block, "README.md", "exec"), {"__name__": "__main__"})
 
 
 @pytest.mark.parametrize("page", sorted(ROOT.glob("*.md")) + sorted(ROOT.glob("docs/**/*.md")))

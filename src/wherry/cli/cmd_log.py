@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
 _EPILOG = """\
 TARGET is HANDLE, HANDLE/ROLE or HANDLE/ROLE/REPLICAS, such as echo-1/echo/0,3-5. An app's id, or
-enough of its beginning, is a HANDLE, too. Lines of several replicas begin with their name.
+enough of its beginning, is a HANDLE, too; so is the id of a call (`wherry jobs`), and ID:3 is
+item 3 of a map. Lines of several replicas begin with their name.
 TIME is an ISO time (2026-01-31T08:00, local unless it has a zone) or an age (10m, 2h).
 """
 _BATCH = 1 << 16

@@ -29,7 +29,7 @@ package.module:function. All that follows it is the component's, --help too.
 The app's exit code is passed on. Ctrl-C cancels an app of this machine (twice: kills it) and
 leaves one elsewhere running; Ctrl-Z leaves it running in any case. --json prints, at the end,
   handle, state, exit_code, msg         (with --detach: handle; with --dryrun: scheduler,
-                                         request, app, warnings)
+                                         request, app, warnings, shipments)
 """
 
 
@@ -52,6 +52,19 @@ def configure(parser: Parser) -> None:
         default=[],
         metavar="K=V,…",
         help="options of the scheduler, such as queue=main,quiet=yes",
+    )
+    parser.add_argument(
+        "--workspace",
+        action="append",
+        metavar="DIR",
+        help="the folder of code that goes along: used in place on this machine, laid over the "
+        "image or sent to the job elsewhere; may be given again to lay several over each other; "
+        "ROLE=DIR is for one role, '' for none",
+    )
+    parser.add_argument(
+        "--snapshot",
+        action="store_true",
+        help="on this machine: run in a copy of the workspace, so that editing goes on",
     )
     parser.add_argument("--name", help="the app's name, instead of the component's choice")
     parser.add_argument(
@@ -122,9 +135,15 @@ def run(args: Namespace) -> int:
         return 0
     with Session(args) as runner:
         app = _edited(_built(runner, component, words), args, runner)
-        info = runner.dryrun(app, args.scheduler, _options(runner, args))
+        info = runner.dryrun(
+            app,
+            args.scheduler,
+            _options(runner, args),
+            workspace=args.workspace,
+            snapshot=args.snapshot,
+        )
         if not args.dryrun:
-            info = runner.scheduler(info.scheduler).settled(info)
+            info = runner.settled(info)
         for warning in info.warnings:
             warn(warning)
         if args.preflight:
@@ -221,6 +240,11 @@ def _options(runner: Runner, args: Namespace) -> dict[str, CfgVal]:
 
 def _show(info: AppDryRunInfo[Any], *, as_json: bool) -> int:
     if not as_json:
+        if info.shipments:
+            from wherry.cli.shipments import planned
+
+            for shipment in info.shipments:
+                say(planned(shipment))
         print(info)
         return 0
     from wherry.specs.plain import to_plain
@@ -231,6 +255,7 @@ def _show(info: AppDryRunInfo[Any], *, as_json: bool) -> int:
             "request": to_plain(info.request),
             "app": to_plain(info.app),
             "warnings": list(info.warnings),
+            "shipments": to_plain(info.shipments),
         }
     )
     return 0
@@ -259,7 +284,7 @@ def _detaches(runner: Runner, args: Namespace, scheduler: str) -> bool:
 
 def _leave(runner: Runner, info: AppDryRunInfo[Any], args: Namespace) -> int:
     """Start an app that goes on without this process; perhaps wait for it all the same."""
-    handle = runner.schedule(info)
+    handle = _started(runner, info)
     runner.detach(handle)
     if args.log:
         say(handle)
@@ -271,8 +296,18 @@ def _leave(runner: Runner, info: AppDryRunInfo[Any], args: Namespace) -> int:
     return _end(runner, handle, args, time.monotonic())
 
 
-def _stay(runner: Runner, info: AppDryRunInfo[Any], args: Namespace) -> int:
+def _started(runner: Runner, info: AppDryRunInfo[Any]) -> str:
+    """Start an app, and tell what was shipped with it."""
     handle = runner.schedule(info)
+    if info.shipments:
+        from wherry.cli.shipments import shipped
+
+        say(shipped(info.shipments))
+    return handle
+
+
+def _stay(runner: Runner, info: AppDryRunInfo[Any], args: Namespace) -> int:
+    handle = _started(runner, info)
     say(handle)
     owned = runner.scheduler(info.scheduler).attached
     return _follow(runner, info, handle, args, owned=owned)

@@ -115,6 +115,8 @@ def _attach_completers(parser: argparse.ArgumentParser, runner_factory: RunnerFa
         "shells": lambda _runner, _prefix: SHELLS,
         "schedulers": lambda runner, _: runner.scheduler_backends(),
         "components": lambda _, prefix: _components(prefix),
+        "functions": lambda _, prefix: _python_files(prefix),
+        "jobs": lambda *_: _jobs(),
     }
 
     def completer_of(find: Callable[[Runner, str], Iterable[str]]) -> Completer:
@@ -147,6 +149,14 @@ def _targets(runner: Runner, prefix: str) -> list[str]:
     if described is None:
         return known
     return [f"{app}/{role.role}" for role in described.roles_statuses]
+
+
+def _jobs() -> list[str]:
+    from itertools import islice
+
+    from wherry.functions import records
+
+    return [entry.id for entry in islice(records.entries(), _RECENT)]
 
 
 def _components(prefix: str) -> list[str]:

@@ -203,6 +203,6 @@ def set_completer(action: argparse.Action, kind: str) -> None:
 
     Args:
         action: the argument.
-        kind: ``handles``, ``targets``, ``schedulers`` or ``components``.
+        kind: ``handles``, ``targets``, ``schedulers``, ``components``, ``functions`` or ``jobs``.
     """
     vars(action)["completes"] = kind

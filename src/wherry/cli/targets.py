@@ -58,7 +58,7 @@ def read_target(runner: Runner, text: str) -> Target:
         UsageError: the replicas are not numbers and ranges.
     """
     first_error: WherryError | None = None
-    for app, parts in _readings(text):
+    for app, parts in [*_readings(text), *_item_readings(text)]:
         try:
             handle = str(runner.resolve(app))
             described = describe(runner, handle)
@@ -113,6 +113,25 @@ def _readings(text: str) -> list[tuple[str, list[str]]]:
     head = scheduler + mark
     ends = range(max(start, len(words) - _MOST_AFTER_APP), len(words) + 1)
     return [(head + "/".join(words[:end]), words[end:]) for end in ends] or [(text, [])]
+
+
+def _item_readings(text: str) -> list[tuple[str, list[str]]]:
+    """Read ``ID:3`` as the process that runs item 3 of a map, if this machine knows the map."""
+    job, colon, number = text.rpartition(":")
+    if not colon or not _is_index(number) or "/" in text:
+        return []
+    from wherry.functions.defaults import executor_of
+    from wherry.functions.handle import ROLE
+    from wherry.functions.records import find, read
+
+    try:
+        entry = find(job)
+        record = read(entry.id, executor_of(entry).store)
+        app, replica = record.app_of(record.child_of(int(number)))
+    except (WherryError, IndexError):
+        return []
+    handle = f"{record.scheduler}://{record.session}/{app.app_id}"
+    return [(handle, [ROLE, str(replica)])]
 
 
 def _chosen(handle: str, described: DescribeAppResponse, parts: Sequence[str]) -> Target:
