@@ -33,6 +33,11 @@ format: $(VENV)/.dev
 bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/local.py
 	$(BIN)/python benchmarks/aws.py
+	$(BIN)/python benchmarks/containers.py
+	$(BIN)/python benchmarks/workspaces.py
+	$(BIN)/python benchmarks/functions.py
+	$(BIN)/python benchmarks/store.py
+	$(BIN)/python benchmarks/maps.py
 
 soak: $(VENV)/.dev
 	$(BIN)/python benchmarks/soak.py

@@ -64,15 +64,30 @@ run 0 wherry list
 say '6. The same array on AWS Batch, emulated on this machine; processes stand in for containers.'
 run 0 wherry emulator start --detach --port 0 --engine process
 eval "$(wherry emulator env)"
-run 0 wherry run --array 3 --name svm-on-aws --wait --scheduler aws_batch -cfg queue=main \
-    utils.python --script "$PWD/examples/svm.py" -- 0.001 0.1 10
+say '   The code goes along: --workspace sends the folder through a store, and only what has changed.'
+run 0 wherry run --array 3 --name svm-on-aws --wait --scheduler aws_batch \
+    -cfg queue=main,store=s3://wherry/demo --workspace examples \
+    utils.python --script svm.py -- 0.001 0.1 10
 run 0 wherry log --regex accuracy main:svm-on-aws
 
 say '   And a job there that fails: why?'
-run 1 wherry run --name broken-on-aws --wait --scheduler aws_batch -cfg queue=main \
-    utils.python --script "$PWD/examples/broken.py"
+run 1 wherry run --name broken-on-aws --wait --scheduler aws_batch \
+    -cfg queue=main,store=s3://wherry/demo --workspace examples utils.python --script broken.py
 run 0 wherry why main:broken-on-aws
+
+say '7. Python functions as jobs: load, train and score, each a job; here, in containers, on AWS Batch.'
+run 0 python examples/experiment.py local
+run 0 python examples/experiment.py aws wherry main
+if docker image inspect wherry-test/python > /dev/null 2>&1; then
+    run 0 python examples/experiment.py docker wherry-test/python
+else
+    echo 'left out: in containers (no Docker Engine with the image wherry-test/python; `make test` makes it)'
+fi
+say '   A map from the command line: a process, a log and an exit code for each line.'
+printf '%s\n' 1 2 three > "$WHERRY_HOME/numbers.txt"
+run 1 wherry map examples/roots.py:root --each-line "$WHERRY_HOME/numbers.txt"
+run 0 wherry jobs
 run 0 wherry emulator stop
 
-[ "$failures" = 0 ] && say 'Done: seven jobs ran, three failed as they should, one was cancelled; nothing is left running.'
+[ "$failures" = 0 ] && say 'Done: all ran, and what should fail has failed; nothing is left running.'
 exit "$failures"
