@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import sys
+import tempfile
 from collections.abc import Iterator
 from typing import Any
 
@@ -28,6 +30,17 @@ def ex() -> Iterator[LocalExecutor]:
     executor = LocalExecutor()
     yield executor
     executor.shutdown(cancel_futures=True)
+
+
+@pytest.fixture
+def one_out_of_memory() -> Iterator[None]:
+    """Hold off others that run out of memory: the kernel counts its kills for the whole machine.
+
+    Where a process was killed and that count has grown, it is said to have run out of memory.
+    """
+    with open(f"{tempfile.gettempdir()}/wherry-tests-memory.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def _local(_request: pytest.FixtureRequest, **options: Any) -> Executor:

@@ -120,13 +120,21 @@ def test_failed_items_are_run_again_as_a_new_array(aws, tmp_path):
     assert again.provider_id != runs.provider_id
 
 
-def test_a_gang_knows_its_rank_and_size(aws):
-    def who():
-        return os.environ["RANK"], os.environ["WORLD_SIZE"]
+def test_a_gang_knows_its_rank_and_size(aws, tmp_path):
+    def who(folder):
+        import time
 
-    job = executor().options(nodes=2).submit(who)
+        # AWS Batch ends the other nodes with the main one, which therefore waits for them.
+        rank = os.environ["RANK"]
+        open(f"{folder}/{rank}", "w").close()
+        while rank == "0" and not os.path.exists(f"{folder}/1"):
+            time.sleep(0.01)
+        return rank, os.environ["WORLD_SIZE"]
 
-    assert [node.result(60) for node in job] == [("0", "2"), ("1", "2")]
+    job = executor().options(nodes=2).submit(who, str(tmp_path))
+
+    assert job.result(60) == ("0", "2")
+    assert sorted(path.name for path in tmp_path.iterdir() if path.name in "01") == ["0", "1"]
     assert described(job)["nodeProperties"]["numNodes"] == 2
 
 
@@ -421,3 +429,12 @@ def test_nothing_is_asked_of_aws_before_the_first_call(monkeypatch):
         warnings.simplefilter("error")
 
         assert executor(batch_job_role_name="some").vcpu == 1
+
+
+def test_a_long_job_tells_what_it_does(aws):
+    import time
+
+    job = executor().submit(time.sleep, 600)
+
+    until(lambda: job.phase == "running", "the first word")
+    job.cancel()

@@ -64,7 +64,7 @@ def test_a_map_has_a_container_for_each_item(ex):
     assert len({name for _, name in found}) == 3
 
 
-def test_signals_and_memory_are_told_apart(ex):
+def test_signals_and_memory_are_told_apart(ex, one_out_of_memory):
     killed = ex.submit(lambda: os.kill(os.getpid(), signal.SIGKILL))
     greedy = ex.options(memory=0.0625).submit(lambda: len(bytearray(1 << 30)))
 

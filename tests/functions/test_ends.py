@@ -92,7 +92,9 @@ def raises_a_class_of_its_own_machine():
     ],
     ids=lambda value: getattr(value, "__name__", None),
 )
-def test_each_end_has_a_class_and_says_what_to_do(anywhere, fn, args, error, words):
+def test_each_end_has_a_class_and_says_what_to_do(request, anywhere, fn, args, error, words):
+    if signal.SIGKILL in args:
+        request.getfixturevalue("one_out_of_memory")
     job = anywhere.submit(fn, *args)
 
     with pytest.raises(error, match=words):
@@ -101,7 +103,7 @@ def test_each_end_has_a_class_and_says_what_to_do(anywhere, fn, args, error, wor
     assert type(job.exception()) is error
 
 
-def test_too_much_memory_names_the_limit(make_anywhere):
+def test_too_much_memory_names_the_limit(make_anywhere, one_out_of_memory):
     def greedy():
         held = bytearray(b"x") * (1 << 30)
         time.sleep(20)

@@ -21,7 +21,9 @@ def needs(mib, seconds=0.0):
     return len(held) >> 20
 
 
-def test_a_job_that_ran_out_of_memory_goes_on_with_the_next_amount(make_anywhere):
+def test_a_job_that_ran_out_of_memory_goes_on_with_the_next_amount(
+    make_anywhere, one_out_of_memory
+):
     ex = make_anywhere(memory=Escalate(0.125, 0.25, 1))
     job = ex.submit(needs, 400, 1.5)
 

@@ -14,6 +14,7 @@ import wherry
 from support.waiting import until
 from wherry import AppState, LocalExecutor
 from wherry.errors import LaunchError, StoreError
+from wherry.specs.states import is_terminal
 
 SECONDS = 60
 
@@ -73,6 +74,16 @@ def test_from_the_record_on_the_job_runs_once(tmp_path, step, kind):
     assert sorted((tmp_path / "runs").read_text().split()) == (
         ["1"] if kind == "call" else ["1", "2", "3"]
     )
+
+
+def test_a_list_of_jobs_starts_none_of_them(tmp_path):
+    job = killed_at("recorded", tmp_path / "runs")
+
+    (listed,) = LocalExecutor().jobs()
+
+    assert listed.id == job
+    assert not is_terminal(listed.status) or listed.status is AppState.EXPIRED
+    assert not (tmp_path / "runs").exists()
 
 
 def test_many_who_take_a_job_up_at_once_start_it_once(tmp_path):

@@ -115,7 +115,7 @@ def jobs(kind: str | None = None, status: Any = None, since: float | None = None
         if kind not in (None, entry.kind) or (since is not None and entry.created < since):
             continue
         try:
-            found = executor_of(entry).attach(entry.id)
+            found = executor_of(entry).look_up(entry.id)
         except UnknownAppError:
             records.remove(entry.id)  # Its objects were removed by somebody else.
             continue

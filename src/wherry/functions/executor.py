@@ -197,6 +197,16 @@ class Executor(concurrent.futures.Executor):
         found = take_up(self, record)
         return found[part_number(job, number)] if number else found
 
+    def look_up(self, job: str) -> Any:
+        """Return the job with this id as it is; one that was never submitted stays so.
+
+        Raises:
+            UnknownAppError: the store has no such job.
+        """
+        from wherry.functions.starting import handle_of, progress_of
+
+        return handle_of(self, progress_of(self, self._record(job)))
+
     def jobs(
         self,
         kind: str | None = None,
@@ -223,7 +233,7 @@ class Executor(concurrent.futures.Executor):
             if (entry.environment, entry.store) != (self.environment, self.store.url):
                 continue
             try:
-                found = self.attach(entry.id)
+                found = self.look_up(entry.id)
             except UnknownAppError:
                 records.remove(entry.id)  # Its objects were removed by somebody else.
                 continue

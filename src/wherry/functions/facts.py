@@ -93,6 +93,24 @@ class Facts:
         return self.record.created
 
     @property
+    def phase(self) -> str:
+        """What it did when it was last heard of: fetching, installing, running or storing.
+
+        Empty before the first word, which comes after a second, and for jobs of this machine.
+        """
+        import json
+
+        from wherry.errors import MissingObjectError
+        from wherry.worker.formats import beat_key
+
+        key = beat_key(self.record.app_of(self._process)[0].job, self._process)
+        try:
+            found: str = json.loads(self._progress.store.read(key)).get("phase", "")
+        except MissingObjectError:
+            return ""
+        return found
+
+    @property
     def inputs(self) -> tuple[str, ...]:
         """The names of its input files."""
         return self.record.inputs

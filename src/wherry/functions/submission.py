@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from wherry.worker.formats import Call
 
 LARGEST_ARRAY = 10_000
+BEAT = 60.0
+"""Seconds between two signs of life of a job that runs elsewhere; one more at each new phase."""
+
 _NAME = re.compile(r"[^A-Za-z0-9_.-]+")
 _LONGEST_NAME = 48
 _EXCEPTION_CODE = "1"
@@ -168,6 +171,8 @@ def _call(
     if options.initializer is not None:
         start = payload.initializer_record(options.initializer, options.initargs, options.modules)
         call["initializer"] = payload.stored(store, start.parts)
+    if not executor.in_place:
+        call["beat"] = BEAT
     executor.localize(call, options)
     from wherry.functions.code import add_code
 
