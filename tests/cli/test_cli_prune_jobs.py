@@ -294,7 +294,7 @@ def test_s3_is_cleaned_up_only_when_it_is_asked_for(wherry: Callable, wherry_aws
     s3 = boto3.client("s3")
     s3.create_bucket(Bucket="calls")
     executor = AWSBatchExecutor(s3_bucket_name="calls", batch_queue="main", vcpu=1, memory=0.25)
-    job = executor.submit(size_of, b"123")
+    job = executor.submit(len, b"123")
     assert job.result(SECONDS) == 3
     until(lambda: job.raw_status == "SUCCEEDED", "the job's end")
 
@@ -314,7 +314,7 @@ def test_what_nobody_needs_in_s3_goes_when_it_is_old(wherry_aws: object) -> None
     s3 = boto3.client("s3")
     s3.create_bucket(Bucket="swept")
     executor = AWSBatchExecutor(s3_bucket_name="swept", batch_queue="main", vcpu=1, memory=0.25)
-    gone, kept = executor.submit(size_of, b"1" * 9000), executor.submit(fail)
+    gone, kept = executor.submit(len, b"1" * 9000), executor.submit(int, "none")
     assert gone.result(SECONDS) == 9000
     assert isinstance(kept.exception(SECONDS), ValueError)
     until(lambda: gone.raw_status == "SUCCEEDED", "the job's end")

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from support.call_bench import Call, calls
-from support.local_bench import is_alive, pid_in, until
+from support.local_bench import is_alive, until
 from wherry.schedulers.local import host_client
 from wherry.specs import AppState
 
@@ -229,7 +229,7 @@ def test_a_timeout_ends_it(calls):
 
 def test_cancelling_ends_what_it_started_too(calls, tmp_path):
     call = calls.submit(spawn_and_hang, str(tmp_path))
-    pids = [pid_in(tmp_path / name) for name in ("child", "daemon")]
+    pids = [pid_of(call, tmp_path / name) for name in ("child", "daemon")]
 
     calls.scheduler.cancel(call.app_id, "enough")
 
@@ -248,7 +248,7 @@ def test_a_daemon_of_one_child_ends_with_it_and_not_with_the_app(calls, tmp_path
                 time.sleep(0.01)
 
     call = calls.map(leave_daemon, range(2))
-    daemon = pid_in(tmp_path / "daemon")
+    daemon = pid_of(call, tmp_path / "daemon")
 
     until(lambda: not is_alive(daemon), "the daemon's end")
     (tmp_path / "go").touch()
@@ -312,6 +312,19 @@ def test_two_threads_may_submit_at_once(calls):
 
     assert sorted(call.values()[0] for call in made) == sorted([*range(5), *range(5)])
     assert len(host_client._hosts) <= 2
+
+
+def pid_of(call, path):
+    """Return the pid that a call writes into a file; say what became of a call that does not."""
+
+    def written() -> str:
+        described = call.scheduler.describe(call.app_id)
+        text = path.read_text().strip() if path.exists() else ""
+        ended = described.to_status().is_terminal()
+        assert text or not ended, (described.msg, call.log())
+        return text
+
+    return int(until(written, f"a pid in {path}", 60))
 
 
 def daemonize(path):
