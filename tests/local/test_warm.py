@@ -163,6 +163,9 @@ def test_a_killed_zygote_takes_its_forks_along_and_is_done_without(calls, tmp_pa
     (tmp_path / "runs").touch()
     until(lambda: runs(tmp_path) == 7, "the call that waits")
     zygote.kill()
+    until(lambda: not psutil.pid_exists(zygote.pid), "the zygote's end")
+    events = Path(call.scheduler._directory(call.app_id), "events.jsonl")
+    until(lambda: "killed by" in events.read_text(), "the end of what it had forked")
     (tmp_path / "go").touch()
 
     replicas = call.end().roles_statuses[0].replicas

@@ -38,8 +38,16 @@ def put(store: Path, data: bytes) -> dict[str, Any]:
 
 
 def record(value: Any) -> bytes:
-    """Pickle a value as a record."""
-    return b"".join(formats.record_parts(cloudpickle.dumps(value, protocol=5), []))
+    """Pickle a value as a record; a function of a test goes by value, wherever pytest runs."""
+    module = sys.modules.get(getattr(value, "__module__", ""))
+    is_test = module is not None and "test_" in module.__name__
+    if is_test:
+        cloudpickle.register_pickle_by_value(module)
+    try:
+        return b"".join(formats.record_parts(cloudpickle.dumps(value, protocol=5), []))
+    finally:
+        if is_test:
+            cloudpickle.unregister_pickle_by_value(module)
 
 
 @dataclass

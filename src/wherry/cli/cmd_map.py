@@ -196,8 +196,8 @@ def _pair(text: str) -> tuple[str, Any]:
 
 def _awaited(runs: ArrayJob) -> int:
     """Print values as they come; whoever goes away leaves the job to go on."""
-    say(f"{runs.id}: {len(runs)} {'item' if len(runs) == 1 else 'items'}")
     try:
+        say(f"{runs.id}: {len(runs)} {'item' if len(runs) == 1 else 'items'}")
         code = print_results(runs.results(return_exceptions=True), numbered=True)
     except (KeyboardInterrupt, BrokenPipeError):
         say(

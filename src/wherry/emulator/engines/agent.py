@@ -219,6 +219,8 @@ class Agent:
             ends = [(None, "")] * len(plan["containers"])
             self._channel.put(("ended", plan["id"], False, [(None, plan["fault"]), *ends[1:]]))
             return []
+        if not self._tasks:
+            self._oom_kills = kernel_oom_kills()  # What came before was nobody's here.
         task = TaskRun(self, self._folder, plan, self._task_started, self._task_ended)
         self._tasks[task.id] = task
         task.set_off()
