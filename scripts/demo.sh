@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.." || exit 1
 WHERRY_HOME=$(mktemp -d)
 WHERRY_RUNTIME_DIR=$(mktemp -d)
 export WHERRY_HOME WHERRY_RUNTIME_DIR
-trap 'wherry emulator stop 2> /dev/null > /dev/null; rm -rf "$WHERRY_HOME" "$WHERRY_RUNTIME_DIR"' EXIT
+trap 'wherry emulator stop 2> /dev/null > /dev/null; wherry prune --all 2> /dev/null > /dev/null; rm -rf "$WHERRY_HOME" "$WHERRY_RUNTIME_DIR"' EXIT
 trap 'exit 130' INT TERM
 failures=0
 
