@@ -98,7 +98,7 @@ def test_a_dry_run_in_json_has_the_plan(tree):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--workspace", "none"], "does not exist"),
+        (["--workspace", "none"], "is not there"),
         (["--workspace", "/"], "is the whole machine"),
         (["--workspace", "shh=."], "unknown role of app 'sh': 'shh'; did you mean 'sh'?"),
         (["--snapshot"], "a snapshot is made of a workspace; name a folder"),

@@ -235,7 +235,7 @@ def test_a_folder_whose_name_has_an_equals_sign(runner, tmp_path):
 @pytest.mark.parametrize(
     ("source", "words"),
     [
-        ("{tmp}/none", "does not exist"),
+        ("{tmp}/none", "is not there"),
         ("{tmp}/file", "is not a folder"),
         ("/", "is the whole machine"),
     ],

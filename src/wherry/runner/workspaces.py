@@ -337,13 +337,13 @@ def _with_folder(role: Role, folder: str) -> tuple[Role, Role]:
 
 def _existing(source: str) -> str:
     from wherry.workspace.sources import local_folder
+    from wherry.workspace.tree_guard import not_a_folder
 
     folder = local_folder(source)
     if folder == "/":
         raise WorkspaceError(f"the workspace {source!r} is the whole machine; name a folder in it")
     if not os.path.isdir(folder):
-        what = "is not a folder" if os.path.exists(folder) else "does not exist"
-        raise WorkspaceError(f"the workspace {source!r} {what}")
+        raise WorkspaceError(not_a_folder(folder))
     return folder
 
 

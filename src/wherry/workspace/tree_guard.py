@@ -30,7 +30,7 @@ def check_root(folder: str) -> None:
             file that says what of it goes along.
     """
     if not os.path.isdir(folder):
-        raise WorkspaceError(_not_a_folder(folder))
+        raise WorkspaceError(not_a_folder(folder))
     if os.path.samefile(folder, "/"):
         raise WorkspaceError(
             f"the workspace {folder!r} is the root of all files; name the folder of your code."
@@ -154,7 +154,8 @@ def in_units(size: int) -> str:
     return f"{value:.1f} {UNITS[-1]}"
 
 
-def _not_a_folder(folder: str) -> str:
+def not_a_folder(folder: str) -> str:
+    """Word the refusal of a workspace that is no folder, with the nearest one that there is."""
     if os.path.lexists(folder):
         return f"the workspace {folder!r} is not a folder; name the folder that it is in."
     above, name = os.path.split(folder.rstrip("/"))
